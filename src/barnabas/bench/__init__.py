@@ -5,4 +5,4 @@ The commands are in `barnabas.cli.bench`. `apache` and `apache_zookeeper` start 
 
 
 class BenchError(Exception):
-    """Why there is nothing to measure or to draw, in one sentence."""
+    """The reason why nothing can be measured or drawn, in one sentence."""

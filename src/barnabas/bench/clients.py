@@ -1,12 +1,12 @@
 """``barnabas bench clients``: the clients that people use, with their defaults, on three brokers each.
 
-`produce_load`, `small_requests` and `shapes` send frames that are made before the clock starts, which do not show what
-a client does with its connections, its batches and its fetch sessions. Here Java's client, franz-go and librdkafka send
+`produce_load`, `small_requests` and `shapes` send frames that are made before the clock starts, so they do not show how
+a client uses its connections, its batches and its fetch sessions. Here Java's client, franz-go and librdkafka send
 records of 1 KB to 64 partitions whose leaders are on all brokers, idempotent with acks=all: as fast as they go, in
-transactions, and paced; and read them again from the start. The cluster that is not measured stands still.
+transactions, and paced; and they read them again from the start. The other cluster is stopped meanwhile.
 
-CPU is that of all three brokers, a record. It is counted while the client's process lives, its start included: idle
-brokers take next to nothing beside it. A rate is what the client reports, and depends on the client as much.
+CPU is that of all three brokers for each record. It is counted while the client's process lives, including its start,
+since idle brokers take next to nothing. A rate is the client's own figure, and depends on the client as much.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The clusters that are measured, Barnabas and Apache Kafka 3.9.2, of one broker or of several; and their topics."""
+"""The measured clusters, Barnabas and Apache Kafka 3.9.2, of one broker or of several; and their topics."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def process_memory_mb(pid: int) -> float:
 
 
 class LoadTarget(Protocol):
-    """What a load needs to know of a broker or a cluster."""
+    """The facts of a broker or a cluster that a load needs."""
 
     @property
     def name(self) -> str: ...
@@ -63,7 +63,7 @@ class LoadTarget(Protocol):
 
 @dataclass
 class Running:
-    """A server that runs, of one process."""
+    """A running server of one process."""
 
     name: str
     port: int

@@ -1,4 +1,4 @@
-"""``barnabas bench controller``: what a controller does with many partitions, beside Apache Kafka 3.9.2.
+"""``barnabas bench controller``: a controller's work with many partitions, beside Apache Kafka 3.9.2.
 
 Three brokers each, one cluster after the other (two of them at once would measure each other), `topics` of
 `partitions` each with three replicas. Everything is seen from outside, the same way for both:

@@ -1,4 +1,4 @@
-"""``barnabas bench groups``: consumer groups that never rest, beside Apache Kafka 3.9.2.
+"""``barnabas bench groups``: consumer groups that rebalance all the time, beside Apache Kafka 3.9.2.
 
 - A new group on a fresh cluster, by librdkafka: from its subscription to its first record. The offsets topic is made
   meanwhile, and nothing waits for more members (``group.initial.rebalance.delay.ms=0``).

@@ -1,10 +1,10 @@
 """``barnabas bench spark``: ``format("barnabas")`` beside the official connector, on the same topics in one session.
 
 One broker (Barnabas), topics of two partitions filled before anything is measured, one Spark session on `local[2]`
-with both. Rounds are pairs: ours, the connector, ours, the connector; the first pair warms both up and is not counted.
-A write is of rows that Spark makes up, in a batch, with either sink's defaults (idempotent producers, acks=all).
-CPU is that of this process and everything below it (the JVM, Python's workers and runners), user and system, those that
-have ended included; the broker's is not in it. A rate is rows per second of that CPU, or of the wall clock.
+with both. Rounds are pairs: ours, the connector, ours, the connector; two pairs warm both up and do not count.
+A write sends rows that Spark makes up, in a batch, with either sink's defaults (idempotent producers, acks=all).
+CPU is that of this process and all its descendants (the JVM, Python's workers and runners), user and system, including
+processes that have ended, without the broker's. A rate is rows per second of that CPU, or of the wall clock.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""ACLs and filters as requests carry them, by number. Zero, which stands for what is unknown, closes the connection; a
-number that this version does not have is unknown, and no filter takes anything by it, as in Kafka.
+"""ACLs and filters as requests carry them: enumerations by number. As in Kafka, zero ("unknown") closes the connection,
+and a number that this version does not know counts as unknown: a filter with it matches nothing.
 """
 
 from __future__ import annotations

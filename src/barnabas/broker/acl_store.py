@@ -1,9 +1,10 @@
-"""ACLs as ZooKeeper keeps them, where every broker of a cluster hears of their changes: Kafka's ``AclAuthorizer``.
+"""ACLs in ZooKeeper, from which every broker of a cluster learns of their changes: Kafka's ``AclAuthorizer``.
 
 Literal names stand below ``/kafka-acl``, prefixed ones below ``/kafka-acl-extended``. All ACLs of a resource are one
-znode, written under the version it was read with: whoever comes second reads again and adds to what is there by then.
-What was changed is named below ``/kafka-acl-changes`` and ``/kafka-acl-extended-changes``, so that brokers of both
-kinds read it again. The broker that was asked goes by the change at once, the others within moments.
+znode, and a write is conditional on the version that was read: the second of two writers reads again and adds its ACL.
+A notification below ``/kafka-acl-changes`` or ``/kafka-acl-extended-changes`` names the changed resource, so that
+brokers of both kinds read it again. The broker that gets the request applies the change at once, the others within
+moments.
 """
 
 from __future__ import annotations

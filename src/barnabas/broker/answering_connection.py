@@ -1,7 +1,7 @@
 """A connection's answers: they leave in the order of their requests, whichever is ready first.
 
-So does the end of the connection that a request brings about. The answers to several requests of one read leave in one
-write, and so do those that became ready in one turn of the loop.
+If a request closes the connection, the close keeps that order, too. The answers to several requests of one read leave
+in one write, and so do those that become ready in one turn of the loop.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ JOINED_BYTES: Final = 32 * 1024
 
 
 class Abandonable(Protocol):
-    """What gives an answer later: a story, or an operation in a purgatory."""
+    """The source of a later answer: a story, or an operation in a purgatory."""
 
     def abandon(self) -> None:
         """The connection is gone: nobody wants the answer."""
@@ -35,7 +35,7 @@ class Abandonable(Protocol):
 
 
 class Unanswered:
-    """A request that was begun, and whose answer has to wait: for what gives it, or for the answers before it."""
+    """A request that has begun, and whose answer has to wait: for its source, or for the answers before it."""
 
     __slots__ = ("_connection", "_settled", "answer", "context", "refusal", "timing", "waits_for")
 
@@ -88,7 +88,7 @@ class Unanswered:
 
 
 class AnsweringConnection(asyncio.BufferedProtocol, ABC):
-    """Keeps what was begun and is not answered, and sends what is."""
+    """Keeps the unanswered requests of a connection, and sends the answers."""
 
     __slots__ = (
         "_channel",

@@ -1,8 +1,8 @@
-"""The one seam through which every handler asks whether a caller may do what it asks.
+"""The one place through which every handler asks whether a caller is authorized.
 
-Which operation on which resource a request needs is Kafka's own table (``KafkaApis``); each handler names it. Who may
-is the authorizer's business: without ``authorizer.class.name`` everybody may do everything, as in Kafka. Every answer
-is logged in Kafka's words by ``kafka.authorizer.logger``: who was denied what it asked for, at INFO; the rest at DEBUG.
+Kafka's own table (``KafkaApis``) says which operation on which resource a request needs; each handler names it. The
+authorizer decides who may: without ``authorizer.class.name`` everybody may do everything, as in Kafka. The logger
+``kafka.authorizer.logger`` logs every decision in Kafka's words: denials at INFO, the rest at DEBUG.
 """
 
 from __future__ import annotations

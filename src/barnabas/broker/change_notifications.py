@@ -1,8 +1,8 @@
 """How brokers tell each other through ZooKeeper that something was changed (``ZkNodeChangeNotificationListener``).
 
-Whoever changes something also makes a sequential znode that names it, below a path for changes of the kind. Every
-broker watches that path, remembers the last number it has seen, and reads again what the newer ones name. Old
-notifications are removed by whichever broker comes by.
+A broker that changes a znode also creates a sequential znode, a notification, that names it, below one path for each
+kind of change. Every broker watches that path, remembers the last number it has seen, and reads again the znodes that
+newer notifications name. Any broker removes old notifications.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _RETRY_MS: Final = 1000
 
 
 class ChangeNotifications:
-    """Follows the changes of one kind. `take_up` is given what a notification holds."""
+    """Follows the changes of one kind. `take_up` gets the content of a notification."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""Quotas of users, clients and addresses as ZooKeeper keeps them (KIP-546, ``ZkAdminManager``).
+"""Quotas of users, clients and addresses in ZooKeeper (KIP-546, ``ZkAdminManager``).
 
-They are kept and told here; `Quotas` goes by them, and so do the Kafka brokers of a mixed cluster.
+This module stores and describes them; `Quotas` enforces them, and so do the Kafka brokers of a mixed cluster.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Entity = dict[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One part of a filter. `name` is what is asked for: a name, None for the default entity; `any` name at all."""
+    """One part of a filter. `name` is the wanted name, or None for the default entity; `any` matches every name."""
 
     entity_type: str
     name: str | None

@@ -1,7 +1,7 @@
-"""Configuration that changes while the broker runs (KIP-226): written into ZooKeeper, announced, and taken up.
+"""Configuration that changes while the broker runs (KIP-226): written into ZooKeeper, announced, and applied.
 
-Whoever changes ``/config/<type>/<entity>`` also makes a sequential znode below ``/config/changes``, which every broker
-hears of (`ChangeNotifications`): it reads the entity again.
+A broker that changes ``/config/<type>/<entity>`` also creates a sequential znode below ``/config/changes``. Every
+broker watches these (`ChangeNotifications`) and reads the entity again.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ VALUES_BYTES_MAX: Final = 1024 * 1024
 
 
 class ConfigTakers(Protocol):
-    """Whom a change of configuration concerns."""
+    """The parts of a broker that a change of configuration concerns."""
 
     async def broker_config_changed(self) -> None:
         """The dynamic layers changed: whoever reads configuration reads the new one from now on."""
@@ -73,7 +73,7 @@ class ConfigTakers(Protocol):
 
 
 class ConfigChanges:
-    """This broker's side of the configuration in ZooKeeper: it writes what is asked for and follows others."""
+    """This broker's side of the configuration in ZooKeeper: it writes requested changes and follows those of others."""
 
     def __init__(self, node: ThisNode, quotas: Quotas, scram_users: BrokerScramUsers, takers: ConfigTakers) -> None:
         """Raises `ConfigError` for a ``password.encoder`` that cannot be kept."""

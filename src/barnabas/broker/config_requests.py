@@ -1,4 +1,4 @@
-"""What AlterConfigs, IncrementalAlterConfigs and DescribeConfigs share: who may alter, and each resource's result."""
+"""Shared by AlterConfigs, IncrementalAlterConfigs and DescribeConfigs: the rights they need, and the results."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Configurations as DescribeConfigs and AlterConfigs see them: where a value comes from, and what may be changed.
+"""Configurations as DescribeConfigs and AlterConfigs see them: the source of each value, and which keys may change.
 
 A broker's configuration has layers (KIP-226): its file, the cluster-wide dynamic default
 (``/config/brokers/<default>``) and its own dynamic values (``/config/brokers/N``); the later win. A topic's values
-stand over the broker's. Every key has synonyms, the keys asked in turn when it is not set: a topic key its broker
-twin, ``log.retention.ms`` the coarser ``log.retention.minutes`` and ``log.retention.hours``.
+override the broker's. Every key has synonyms, which are looked up in turn if it is not set: for a topic key the
+broker's twin, for ``log.retention.ms`` the coarser ``log.retention.minutes`` and ``log.retention.hours``.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Synonym(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One key as DescribeConfigs tells it."""
+    """One key in DescribeConfigs' answer."""
 
     definition: Definition
     value: str | None

@@ -1,17 +1,17 @@
 """One client's connection: bytes in, requests begun in their order, answers out in the same order.
 
-`FramedConnection` makes frames of bytes and says when the next one may begin; `AnsweringConnection` keeps answers in
-their order. Here a frame becomes a request, the request a story, and what the story ends with an answer.
+`FramedConnection` cuts bytes into frames and says when the next one may begin; `AnsweringConnection` keeps answers in
+their order. Here a frame becomes a request, the request a story, and the story's result an answer.
 
-All whole frames of one read are begun in one go, and their answers leave in one write. A story is begun in
-place, without a task; most end at once. While one waits, the connection is Kafka's muted channel: the next request
-begins when this one is answered. One kind of waiting is no reason to mute: a produce whose records are appended, and
-which waits only for the followers, is settled (`RequestContext.settle`): whatever it does is done. The next produce
-begins behind it, so that five batches in flight wait for replication once and not five times. Everything else keeps
-Kafka's order to the letter: it begins when all before it is answered.
+All whole frames of one read begin together, and their answers leave in one write. A story begins in place, without a
+task; most end at once. While a story waits, the connection is like Kafka's muted channel: the next request begins when
+this one is answered. There is one exception: a produce whose records are appended, and which waits only for the
+followers, is settled (`RequestContext.settle`), since all its effects are done. The next produce begins behind it, so
+that five batches in flight wait for replication once and not five times. All other requests keep Kafka's order: each
+begins when all before it are answered.
 
-What is wrong with the bytes (a size below zero or above ``socket.request.max.bytes``, an unknown request, a version
-that is not offered, a message that does not parse) closes this connection and touches no other.
+Invalid bytes (a size below zero or above ``socket.request.max.bytes``, an unknown request, a version that is not
+offered, a message that does not parse) close this connection and touch no other.
 """
 
 from __future__ import annotations

@@ -1,10 +1,13 @@
 """The broker's open connections: counted against the limits, closed when idle for too long, gated until it serves.
 
-Four limits, the first three Kafka's (``ConnectionQuotas``): ``max.connections.per.ip``, where a connection too many is
-closed; ``listener.name.<listener>.max.connections``, likewise; ``max.connections`` for all of them, where one too many
-is closed, but on the listener of the brokers, if it has one of its own, is taken, and the one of another listener that
-has done nothing for longest gives way; and the process's file descriptors, of which a part is kept for files: a
-connection that took one of these makes idle ones give way, and is closed where there are none.
+There are four limits, the first three Kafka's (``ConnectionQuotas``):
+
+- ``max.connections.per.ip``: a connection beyond it is closed.
+- ``listener.name.<listener>.max.connections``: likewise.
+- ``max.connections`` for all together: a connection beyond it is closed. On a listener for brokers alone it is
+  accepted, and the connection of another listener that has been idle longest is closed.
+- The process's file descriptors, of which a part is reserved for files: a connection that takes one of these makes the
+  broker close an idle connection, or is closed itself where none is idle.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ OVERRIDES: Final = "max.connections.per.ip.overrides"
 
 
 class OpenConnection(Protocol):
-    """A connection, as those see it who count and close it."""
+    """A connection, as `Connections` needs it to count and close it."""
 
     listener: str
     peer: str
@@ -76,7 +79,7 @@ class OpenConnection(Protocol):
 
 
 class Connections:
-    """Every open connection. Until `serve` they are accepted and not read from."""
+    """Every open connection. Before `serve` the broker accepts connections and does not read from them."""
 
     def __init__(self, clock: Clock, config: Callable[[], Config], quotas: Quotas | None = None) -> None:
         self._quotas = Quotas(clock, config()) if quotas is None else quotas

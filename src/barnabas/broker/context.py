@@ -1,4 +1,4 @@
-"""What a handler is told about the request it answers, beside the request itself, and how requests are answered."""
+"""What a handler knows about its request beside the request itself, and the ways in which requests are answered."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Route(NamedTuple):
 
 
 class Caller(Protocol):
-    """The connection that a request came by, as those who answer it know it."""
+    """The connection of a request, as its handler knows it."""
 
     @property
     def peer(self) -> str:
@@ -191,8 +191,9 @@ class RequestContext:
 
 
 class Pending:
-    """Returned by a handler in place of a response that waits for a purgatory's operation: its story is over, and only
-    the function that makes the answer is kept."""
+    """Returned by a handler instead of a response if the request waits in a purgatory: the handler's story is over, and
+    only the function that makes the answer is kept.
+    """
 
     __slots__ = ("answer", "operation")
 

@@ -1,6 +1,6 @@
-"""A stopping broker first has its leaderships moved to others (``KafkaServer.controlledShutdown``).
+"""A stopping broker first asks the controller to move its leaderships (``KafkaServer.controlledShutdown``).
 
-Each wait has a limit, for ZooKeeper and the controller may be stopping at the same moment and answer nobody.
+Each wait has a limit, since ZooKeeper and the controller may be stopping at the same moment and never answer.
 """
 
 from __future__ import annotations

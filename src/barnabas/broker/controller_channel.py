@@ -1,8 +1,8 @@
-"""This broker's channel to whoever is controller (``NodeToControllerChannelManager``).
+"""This broker's channel to the current controller (``NodeToControllerChannelManager``).
 
-Requests go one after the other to the broker that the metadata cache calls the controller. When it cannot be reached,
-the connection breaks, or it says that it is not the controller, the same request is sent again after a pause to
-whoever is controller then. Requests sent here may arrive twice.
+Requests go one after the other to the broker that the metadata cache names as the controller. If that broker is
+unreachable, the connection breaks, or it answers that it is not the controller, the channel sends the same request
+again after a pause, to the controller of that moment. So a request may arrive twice.
 """
 
 from __future__ import annotations

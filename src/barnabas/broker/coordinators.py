@@ -13,7 +13,9 @@ from barnabas.runtime import Tasks
 
 
 class Coordinators:
-    """Tells them what this broker leads now, and what was deleted (``RequestHandlerHelper.onLeadershipChange``)."""
+    """Tells the coordinators which partitions this broker leads now, and which were deleted
+    (``RequestHandlerHelper.onLeadershipChange``).
+    """
 
     def __init__(self, groups: GroupCoordinator, transactions: TransactionCoordinator, tasks: Tasks) -> None:
         self._groups = groups

@@ -1,8 +1,9 @@
-"""Delegation tokens (KIP-48, KIP-373): credentials that a user has made for those who work for it.
+"""Delegation tokens (KIP-48, KIP-373): credentials that a user creates for its workers.
 
-A token's id and times are in ZooKeeper for all brokers to see; its password is the HMAC of the id by
-``delegation.token.secret.key``, which every broker knows and nobody stores. Whoever changes a token writes the znode,
-takes it up itself and tells the others (``DelegationTokenManagerZk``). The controller removes what has expired.
+A token's id and times are in ZooKeeper for all brokers to see. Its password is the HMAC of the id by
+``delegation.token.secret.key``; every broker can compute it, and it is never stored. A broker that changes a token
+writes the znode, applies the change itself and notifies the others (``DelegationTokenManagerZk``). The controller
+removes expired tokens.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def requests_allowed(listeners: Listeners, context: RequestContext) -> bool:
 
 
 class DelegationTokens:
-    """What this broker knows of tokens. Without a secret key there are none."""
+    """The tokens that this broker knows. Without a secret key there are none."""
 
     def __init__(self, node: ThisNode, secret_key: str) -> None:
         self._node = node

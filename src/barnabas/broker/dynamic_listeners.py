@@ -1,7 +1,8 @@
 """Listeners that come, go and change while the broker runs (KIP-226; Kafka's ``DynamicListenerConfig``).
 
-A listener that stays keeps its connections, its protocol and its own keys, but for its stores and limits: another
-protection takes another listener. Neither the inter-broker listener nor an open listener's address changes.
+A listener that stays keeps its connections, its protocol and its own keys, except its stores and limits: for another
+protection an operator adds another listener. The inter-broker listener and the address of an open listener cannot
+change.
 """
 
 from __future__ import annotations

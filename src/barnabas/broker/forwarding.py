@@ -1,8 +1,8 @@
-"""Sends what a KRaft controller decides to it, in the name of the client that asked this broker (KIP-590).
+"""Forwards requests that a KRaft controller decides, in the name of the client that sent them to this broker (KIP-590).
 
-Clients do not reach a KRaft controller: their request goes to it in an Envelope, with their principal and address, and
-its answer goes back as it is (``ForwardingManager``). While a broker is controller nothing is forwarded: clients
-are told who it is.
+Clients do not reach a KRaft controller. The broker puts their request into an Envelope, with their principal and
+address, and passes the answer back unchanged (``ForwardingManager``). While a broker is the controller nothing is
+forwarded: clients learn from the metadata which broker it is.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ the rest is received directly: of its exact size where that is an ordinary one, 
 (`RequestMemory`). So every request owns its bytes: a record batch in it is a memoryview that the log may stamp in place
 and that nobody else will overwrite.
 
-A frame is begun at once where nothing is in its way; else it waits. While frames wait, reading goes on, so that the end
-of the connection is seen and its stories can be abandoned, until `MAX_WAITING_BYTES` of them are there.
+A frame begins at once if no other request is in its way; else it waits. While frames wait, reading goes on until
+`MAX_WAITING_BYTES` of them are there, so that the broker sees the end of the connection and can abandon its stories.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _shared_view: Final = memoryview(_shared)
 
 
 class ConnectionLimits:
-    """What a listener grants each of its connections, and all of them together."""
+    """The limits of a listener's connections: of each one, and of all together."""
 
     __slots__ = ("buffers", "max_request_bytes", "memory")
 
@@ -70,7 +70,7 @@ class ConnectionLimits:
 
 
 class FramedConnection(AnsweringConnection):
-    """Cuts what arrives into frames, and holds them back until they may begin."""
+    """Cuts received bytes into frames, and holds these back until they may begin."""
 
     __slots__ = (
         "_filled",

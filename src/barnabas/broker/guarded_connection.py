@@ -1,8 +1,8 @@
-"""Connections of listeners that do not serve everybody: what is allowed before TLS and SASL are done, and for how long.
+"""Connections of listeners with TLS or SASL: what they may do before they are authenticated, and for how long.
 
-Until then a connection may announce requests of ``sasl.server.max.receive.size`` bytes at most (512 KiB), one is read
-at a time, and the whole has to be over within ``barnabas.authentication.timeout.ms``. Whoever fails is told so and
-closed ``connection.failed.authentication.delay.ms`` later, which is what guessing costs.
+Before that, a connection may send requests of at most ``sasl.server.max.receive.size`` bytes (512 KiB), one is read at
+a time, and authentication has to end within ``barnabas.authentication.timeout.ms``. A client that fails gets an answer,
+and its connection is closed, ``connection.failed.authentication.delay.ms`` later, which slows down guessing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ REAUTHENTICATES_AFTER_MS: Final = 1_000
 
 
 class Gate(Protocol):
-    """What a listener asks of those who connect to it (`ListenerGate`)."""
+    """What a listener demands of its clients (`ListenerGate`)."""
 
     name: str
     clock: Clock
@@ -45,7 +45,7 @@ class Gate(Protocol):
 
 
 class GuardedConnection(BrokerConnection):
-    """A connection that has not proved who it is, and has until a deadline to do so."""
+    """A connection that is not authenticated yet, and has to be before a deadline."""
 
     __slots__ = ("_deadline", "_gate")
 
@@ -88,7 +88,7 @@ class GuardedConnection(BrokerConnection):
 
 
 class SaslConnection(GuardedConnection):
-    """A connection that proves by SASL who it is, over TLS or without, and again when its session ends (KIP-368)."""
+    """A connection that authenticates by SASL, over TLS or without, and again when its session ends (KIP-368)."""
 
     __slots__ = ("_authenticator", "_began_ms", "_failing", "_granted_bytes", "_session", "_story")
 

@@ -1,7 +1,7 @@
-"""How this broker reaches others: by the protocol of the listener, with its own key store and login there.
+"""How this broker connects to others: by the listener's protocol, with its own key store and login.
 
-The protocol is what this broker's configuration says of the listener, never what another broker or a znode says: nobody
-may talk it into plain text.
+The protocol comes from this broker's own configuration of the listener, never from another broker or a znode, so that
+none of these can downgrade a connection to plain text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from barnabas.security.sasl.offered import BETWEEN_BROKERS, WITH_CONTROLLERS, lo
 
 
 class InterBrokerAccess:
-    """Connections to the listeners in `endpoints`, which are this broker's own, and to that of the KRaft `controllers`.
+    """Connections to listeners: `endpoints` are this broker's own, `controllers` that of the KRaft controllers.
 
     Raises `ConfigError`.
     """

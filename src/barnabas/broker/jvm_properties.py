@@ -1,10 +1,10 @@
-"""Settings that Kafka's operators give to a broker's JVM rather than in its properties, read as they write them.
+"""Settings that Kafka's operators give to a broker's JVM rather than in its properties.
 
 ``KAFKA_OPTS="-Djava.security.auth.login.config=/etc/kafka/jaas.conf"`` names a JAAS file: its section ``KafkaServer``,
 or ``<listener>.KafkaServer``, has the login modules of the listeners (``JaasContext.loadServerContext``), its section
 ``Client`` who the broker is at ZooKeeper. ``-Dzookeeper.client.secure`` and ``-Dzookeeper.ssl.…`` are the keys
 ``zookeeper.ssl.…`` by their older names (``ZkConfigs``), ``-Djute.maxbuffer`` is the longest request that ZooKeeper
-takes. What the properties say themselves wins.
+accepts. A key in the properties themselves wins.
 """
 
 from __future__ import annotations

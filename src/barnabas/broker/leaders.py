@@ -1,4 +1,4 @@
-"""Where a partition's leader is, told to a client that asked the wrong broker (KIP-951)."""
+"""The address of a partition's leader, in the answer to a client that asked another broker (KIP-951)."""
 
 from __future__ import annotations
 

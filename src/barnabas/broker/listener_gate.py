@@ -1,7 +1,7 @@
-"""One listener's protection: what it takes to make its connections, from the broker's configuration.
+"""One listener's protection: TLS and SASL for its connections, from the broker's configuration.
 
-Values with the listener's prefix win (``listener.name.<listener>.ssl.keystore.location``). What can change while the
-broker runs is what Kafka lets change: the stores. New connections are made with new ones, those that are open stay.
+Values with the listener's prefix win (``listener.name.<listener>.ssl.keystore.location``). As in Kafka, only the stores
+can change while the broker runs. New connections use new stores; open connections stay.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def tls_of_listener(config: Config, endpoint: Endpoint) -> TlsSettings:
 
 
 class ListenerGate:
-    """Raises `ConfigError` for a configuration that cannot be kept."""
+    """One listener's TLS and SASL. Raises `ConfigError` for a configuration that it cannot honour."""
 
     def __init__(self, node: ThisNode, scram_users: ScramUsers, endpoint: Endpoint, config: Config) -> None:
         self._node = node

@@ -1,4 +1,4 @@
-"""Where a broker listens and what it tells others: ``listeners``, ``advertised.listeners`` and their protocols.
+"""Where a broker listens and which addresses it advertises: ``listeners``, ``advertised.listeners``, their protocols.
 
 The rules are those of Kafka's ``KafkaConfig`` and ``CoreUtils.listenerListToEndPoints``: a listener's name is its
 protocol unless ``listener.security.protocol.map`` says otherwise, names are unique, and brokers speak to each other on
@@ -22,7 +22,7 @@ _ANY_ADDRESS: Final = ("", "0.0.0.0", "::")
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """`bound` is where sockets are opened; `advertised` is what clients and other brokers are told."""
+    """`bound` is where sockets are opened; `advertised` are the addresses for clients and other brokers."""
 
     bound: tuple[Endpoint, ...]
     advertised: tuple[Endpoint, ...]

@@ -1,6 +1,7 @@
-"""What the controller is told of this broker's disks: by the znode `/log_dir_event_notification`, which makes it ask.
+"""How a broker tells the controller of a failed disk: by a znode below `/log_dir_event_notification`.
 
-It sends LeaderAndIsr for all of the broker's replicas, and takes those answered KAFKA_STORAGE_ERROR for offline.
+The controller then sends LeaderAndIsr for all of the broker's replicas; those that the broker answers with
+KAFKA_STORAGE_ERROR are offline.
 """
 
 from __future__ import annotations

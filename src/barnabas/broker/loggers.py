@@ -1,7 +1,7 @@
-"""How much the broker's loggers tell, as clients see and change it while the broker runs (KIP-412).
+"""The levels of the broker's loggers, which clients see and change while the broker runs (KIP-412).
 
-They are those of the process, by Python's names, and those of Kafka's that have a counterpart, by Kafka's; levels have
-Kafka's. Nothing is kept: the next start begins as the broker's options say.
+The loggers are those of the process, by Python's names, and Kafka's loggers that have a counterpart, by Kafka's names;
+levels have Kafka's names. Changes are not stored: the next start begins with the broker's options.
 """
 
 from __future__ import annotations

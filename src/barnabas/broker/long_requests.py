@@ -1,12 +1,11 @@
 """Requests and answers that may be long: how large they may be, and how they are served in slices.
 
-A request of a megabyte may have a hundred thousand elements. It is decoded, answered and its answer encoded in slices
-between which the loop does what else there is to do (`barnabas.runtime.turns`). It may have no more than `ELEMENTS`,
-whatever its size: an element, decoded and answered, takes a few hundred bytes of objects, and here and there one step
-goes over all of them. (Kafka's own bound, since 4.4, is a million in each array.) Requests of brokers to each other
-have an entry for each partition of the cluster, and ten times the room. What all those under way hold together is
-bounded, too: where it is much they are answered one after the other (`Turns`), and wait as bytes until then. The
-controller's requests wait for nobody else's.
+A request of a megabyte may have a hundred thousand elements. It is decoded, answered and its answer encoded in slices,
+between which the loop does its other work (`barnabas.runtime.turns`). It may have at most `ELEMENTS` elements, whatever
+its size: an element, decoded and answered, takes a few hundred bytes of objects, and some steps are not sliced.
+(Kafka's own bound, since 4.4, is a million in each array.) Requests between brokers have an entry for each partition of
+the cluster, and may have ten times as many. The memory of all long requests together is bounded, too: large ones are
+answered one after the other (`Turns`), and wait as bytes until then. The controller's requests do not wait for others.
 """
 
 from __future__ import annotations

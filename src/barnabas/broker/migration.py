@@ -1,12 +1,12 @@
-"""The way from ZooKeeper to KRaft (KIP-866): this broker makes itself known to the KRaft controllers, and stays so.
+"""The migration from ZooKeeper to KRaft (KIP-866): this broker registers with the KRaft controllers.
 
 With ``zookeeper.metadata.migration.enable`` a broker in ZooKeeper mode finds the active one of the controllers that
 ``controller.quorum.voters`` names, registers with it as a migrating broker, and sends heartbeats
 (``BrokerLifecycleManager``). When all brokers have registered, the controller takes ``/controller``, copies the znodes,
 and rules by the requests that ZooKeeper's controller sends, with its own epochs. Until then this changes nothing.
 
-Apache's broker also reads along in the controllers' log, of which it uses two things: who leads, and how far it has
-come. Here both are asked for before each heartbeat (DescribeQuorum).
+Apache's broker also replicates the controllers' log, from which it uses two facts: the active controller, and the end
+of the log. This broker asks for both before each heartbeat (DescribeQuorum).
 """
 
 from __future__ import annotations

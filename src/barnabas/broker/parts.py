@@ -1,4 +1,4 @@
-"""What a broker consists of once it serves: what handlers of requests may use, as Kafka's ``KafkaApis`` is given it."""
+"""The parts of a serving broker that request handlers may use, like the arguments of Kafka's ``KafkaApis``."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Trouble that passes by itself is told as an error after which clients ask again.
+"""Answers for passing trouble: error codes after which clients ask again.
 
-A session that expired, a connection that was lost, a controller that moved: a moment later there is another. Kafka
-tells of most of them as UNKNOWN_SERVER_ERROR, which no client tries again. A request that only the controller answers
-gets NOT_CONTROLLER, and the client looks for the one that is controller now; one that the coordinator of a group or a
-transaction answers gets COORDINATOR_NOT_AVAILABLE; any other REQUEST_TIMED_OUT. As after each of these, what was asked
-for may have been done all the same.
+An expired session, a lost connection and a controller that moved are passing: a moment later there is a new one. Kafka
+answers most of them with UNKNOWN_SERVER_ERROR, which no client retries. Here a request for the controller gets
+NOT_CONTROLLER, so that the client looks for the new controller; a request for the coordinator of a group or a
+transaction gets COORDINATOR_NOT_AVAILABLE; any other gets REQUEST_TIMED_OUT. After each of these the request may have
+been done.
 """
 
 from __future__ import annotations

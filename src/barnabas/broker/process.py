@@ -1,4 +1,4 @@
-"""One broker as a process in the foreground: it starts, says where it is, and stops when it is told to."""
+"""One broker as a process in the foreground: it starts, logs its addresses, and stops by a signal."""
 
 from __future__ import annotations
 

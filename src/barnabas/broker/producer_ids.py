@@ -58,9 +58,10 @@ def _not_now(whence: str) -> KafkaError:
 
 
 class ProducerIds:
-    """Gives each id once. The next block is fetched when the last id of one is gone; all who wait share one request.
+    """Gives each id once. When the last id of a block is used, the next block is fetched; all who wait share one
+    request.
 
-    A block that is empty, or does not begin behind the last one, is refused (``RPCProducerIdManager``).
+    A block that is empty, or does not begin after the last one, is refused (``RPCProducerIdManager``).
     """
 
     def __init__(self, fetch_block: FetchBlock) -> None:

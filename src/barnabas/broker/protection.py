@@ -1,8 +1,8 @@
-"""Protection that a configuration promises and this broker does not give.
+"""Refuses configurations that ask for a protection which this broker cannot give.
 
-Listeners speak TLS and SASL (`listener_gate`), and what a principal may is `AclAuthorizer`'s to say. What else a
-configuration asks for is refused before a socket is opened: a broker that came up less guarded than its configuration
-says would be worse than none.
+Listeners have TLS and SASL (`listener_gate`), and `AclAuthorizer` decides what a principal may do. A configuration that
+asks for other protection is refused before a socket is opened: a broker with less protection than its configuration
+promises would be worse than none.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Quotas that bite: what a client may produce, fetch, compute and change, and how often an address may connect.
+"""Enforces quotas: how much a client may produce, fetch, compute and change, and how often an address may connect.
 
-A quota is set for a user, a client id, both together, or whoever has none of its own; the most specific one counts
+A quota is set for a user, a client id, both together, or as a default for all without one; the most specific one counts
 (``ClientQuotaManager``). A request's cost is recorded when its answer is about to be sent. A client above its quota
-gets the answer at once, is told how long it is throttled, and is not read from for that long. Clients since KIP-219
-wait by themselves, older ones find the connection mute. A fetch above its quota is answered without records, which do
-not count then. Brokers among themselves are exempt.
+gets the answer at once, with the time for which it is throttled, and the broker does not read from it for that long.
+Clients since KIP-219 wait by themselves. A fetch above its quota is answered without records, which do not count then.
+Brokers among themselves are exempt.
 
-As long as no quota is set, `active` is false, and a request pays for a look at it.
+As long as no quota is set, `active` is false, and a request only reads this flag.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ Entity = tuple[str, str]
 
 
 class Quotas:
-    """The quotas of one broker and what counts against them."""
+    """The quotas of one broker, and the use of each."""
 
     def __init__(self, clock: Clock, config: Config) -> None:
         self.active = False

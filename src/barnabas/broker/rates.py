@@ -79,8 +79,8 @@ class SampledRate:
 
 
 class TokenBucket:
-    """``TokenBucket`` (KIP-599): `limit` tokens come back each second, at most as many as all windows have; what is
-    taken beyond that is owed."""
+    """``TokenBucket`` (KIP-599): `limit` tokens come back each second, at most as many as all windows have. More may be
+    taken; they are a debt."""
 
     __slots__ = ("_last_ms", "_tokens", "_windows", "limit")
 

@@ -1,4 +1,4 @@
-"""A broker's entry in ZooKeeper, by which the controller knows that it lives."""
+"""A broker's entry in ZooKeeper, by which the controller knows that the broker lives."""
 
 from __future__ import annotations
 

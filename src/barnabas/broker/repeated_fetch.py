@@ -1,15 +1,15 @@
-"""Followers' fetches that say what the one before them said, but for how far the follower has come.
+"""Followers' fetches that repeat the one before them with another fetch offset.
 
-A follower that keeps up asks for one partition again and again: its request differs from the one before in the
-correlation id, the session's epoch and the fetch offset, and all else is the same bytes. Such a request tells the
-leader one thing, that the follower has everything before that offset, and mostly it then waits for the next append. It
-is read here at the places where those numbers stand; what it told is recorded as any fetch's is (`Partition`); and
-when records are appended they are sent to it out of the appender's own memory.
+A follower that keeps up asks for one partition again and again. Its request differs from the one before only in the
+correlation id, the session's epoch and the fetch offset. It tells the leader that the follower has every record before
+that offset, and then mostly waits for the next append. This module reads only those three numbers, at their places in
+the bytes; it records the follower's progress as for any fetch (`Partition`); and when records are appended, it sends
+them out of the appender's own memory.
 
-There is one way to fetch all the same. A request is taken here only as far as nothing is out of the ordinary: one
-partition, led in the epoch that the follower knows, nothing to be cut, no throttle, no other partition of the session
-with something to tell. Everything else is left to the handler (``handlers/fetch``), which finds the request as it came.
-A fetch that waits here and ends in another way than by an append to its partition is answered as the handler does it.
+A request is handled here only in the ordinary case: one partition, led in the epoch that the follower knows, nothing to
+truncate, no throttle, and no change in another partition of the session. Every other request goes to the handler
+(``handlers/fetch``) unchanged. A fetch that waits here and ends in another way than by an append to its partition is
+answered as by the handler.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _SESSION_AT: Final = {
 
 
 class RepeatedFetch:
-    """What the requests for one partition mean, in one leader epoch, and what their answers look like."""
+    """The requests for one partition in one leader epoch, and the layout of their answers."""
 
     __slots__ = (
         "_shape",
@@ -140,7 +140,7 @@ class RepeatedFetch:
 
 
 class RepeatedFetches:
-    """Reads and answers such requests. What it knows is kept with the sessions and goes with them."""
+    """Reads and answers such requests. Its knowledge is stored in the fetch sessions and ends with them."""
 
     __slots__ = ("_route",)
 
@@ -287,7 +287,7 @@ class RepeatedFetches:
 
 
 class _Waiting(DelayedFetch):
-    """A fetch of a follower that has all there is. Mostly an append to the one partition that it asked for ends it."""
+    """A waiting fetch of a follower that has caught up. Mostly an append to its one partition ends it."""
 
     __slots__ = ("_broker", "_connection", "_known", "_moved_alone", "_records", "_route")
 

@@ -15,7 +15,7 @@ from barnabas.security.authorizer import Authorizer
 
 
 class RequestChannel:
-    """`parts` are what handlers get: there before `Connections.serve` lets the first request be read."""
+    """`parts` are what handlers get; they are set before `Connections.serve` lets the first request be read."""
 
     __slots__ = (
         *("authorizer", "connections", "long_requests", "memory", "node", "parts", "quotas", "requests", "router"),

@@ -1,4 +1,4 @@
-"""What one request costs its client, counted while it is served (`barnabas.broker.quotas`)."""
+"""The cost of one request to its client's quotas, counted while it is served (`barnabas.broker.quotas`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.runtime import Clock
 
 
 class Meter:
-    """What one entity has used of one quota."""
+    """One entity's use of one quota."""
 
     __slots__ = ("limit", "rate", "tokens", "used_ms")
 
@@ -22,8 +22,9 @@ class Meter:
 class Mutations:
     """Counts the partitions that one request changes (``ControllerMutationQuota``, KIP-599).
 
-    A strict one refuses once the quota is used up, and never before; a permissive one, for versions that do not know
-    the error, takes all and throttles."""
+    A strict one refuses changes once the quota is used up, and never before; a permissive one, for versions that do
+    not know the error, accepts all changes and throttles.
+    """
 
     __slots__ = ("_clock", "_meter", "_strict", "_until_ms")
 

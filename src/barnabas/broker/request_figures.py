@@ -50,7 +50,7 @@ class RequestFigures:
 
 
 class Timing:
-    """One request that is measured; made when it begins."""
+    """The times of one measured request; made when the request begins."""
 
     __slots__ = ("_began_ns", "_clock", "_ended_ns", "_local_ns", "_queue_ns", "_weight", "figures", "waits")
 

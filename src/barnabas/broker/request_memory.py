@@ -1,10 +1,10 @@
 """How much memory requests may take while they are received, and while they wait to begin.
 
-There are two bounds. A frame of an ordinary size gets its whole buffer when it is announced, so that a record batch is
-received into its place at once, and at most `AHEAD_BYTES_MAX` lie empty in all such buffers together; any other buffer
-grows with what arrives. The second bound is ``queued.max.request.bytes``, unset by default as in Kafka: while the
-requests that are being received or wait come to that much, a connection that announces another one is not read from. As
-in Kafka's ``SimpleMemoryPool`` a request is let in while any byte is free, however long it is.
+There are two bounds. A frame of an ordinary size gets its whole buffer as soon as its size is known, so that a record
+batch is received into its place at once. At most `AHEAD_BYTES_MAX` are empty in all such buffers together; any other
+buffer grows with the bytes that arrive. The second bound is ``queued.max.request.bytes``, unset by default as in Kafka:
+while the requests that are being received or wait have that many bytes, the broker does not read another one. As in
+Kafka's ``SimpleMemoryPool``, a request of any length is read while one byte is free.
 """
 
 from __future__ import annotations

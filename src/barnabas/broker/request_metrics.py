@@ -1,10 +1,9 @@
-"""Figures of requests: how many, how long each part took, and what was refused (Kafka's ``RequestMetrics``).
+"""Metrics of requests: how many, how long each part took, and the errors (Kafka's ``RequestMetrics``).
 
-Every decoded request is counted, and measured from end to end. Produces and fetches take microseconds: of a
-connection's only the first `TIMED_EACH` are measured, and then one in `TIMED_EACH`, which counts for as many, so that
-the clock costs nothing that shows. Followers' fetches that repeat (`repeated_fetch`) are timed as rarely, and counted
-by what a connection counts anyway (`BrokerConnection.count_repeats`). Everything here is plain integers, which whoever
-wants them reads.
+Every decoded request is counted, and timed from end to end. Produces and fetches take microseconds, so that the clock
+would be a visible cost: of a connection's only the first `TIMED_EACH` are timed, and then one in `TIMED_EACH`, which
+counts for as many. Followers' fetches that repeat (`repeated_fetch`) are timed as rarely, and counted by the
+connection's own counter (`BrokerConnection.count_repeats`). All metrics are plain integers.
 """
 
 from __future__ import annotations
@@ -170,7 +169,7 @@ class ToldError(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """Whether a struct has an error code and a message, and which lists in it have structs that do."""
+    """Where a response has error codes: in this struct, and in the structs of which of its lists."""
 
     code: bool
     message: bool

@@ -2,8 +2,8 @@
 
 A handler is a module of `barnabas.broker.handlers` with ``async def handle(broker, request, context)``, where `broker`
 is its `BrokerParts`; a plain function may return the response itself. Where the response has no error code of its own
-at the top, the module also says what a failed request is answered (``failed(request, error, context)``). ApiVersions
-offers what stands in this table and nothing else.
+at the top, the module also makes the answer to a failed request (``failed(request, error, context)``). ApiVersions
+offers exactly the requests in this table.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What a SASL listener hears before it knows who is speaking (``SaslServerAuthenticator``), without I/O.
+"""The authentication of a connection on a SASL listener (``SaslServerAuthenticator``), without I/O.
 
-A connection goes through these states, and what does not fit its state ends it:
+A connection goes through these states; a request that does not belong to its state closes it:
 
     INITIAL_REQUEST     ApiVersions, SaslHandshake, or GSSAPI's first token from a client older than SaslHandshake
     HANDSHAKE           SaslHandshake; ApiVersions where it was not asked yet
     AUTHENTICATE        tokens: SaslAuthenticate requests behind SaslHandshake version 1, bare bytes behind version 0
-    COMPLETE            it may ask for everything that its principal may
+    COMPLETE            every request that the principal is authorized for
 
 A connection whose session has an end begins again with SaslHandshake before that (KIP-368), with the same mechanism and
 for the same principal.
@@ -44,7 +44,7 @@ class SaslState(Enum):
 
 
 class Reply(NamedTuple):
-    """What a frame leads to: an answer, the end of the connection after it, or an ordinary ApiVersions."""
+    """The result of a frame: an answer, the end of the connection after it, or an ordinary ApiVersions."""
 
     answer: list[Bytes]
     failure: str = ""
@@ -53,7 +53,7 @@ class Reply(NamedTuple):
 
 
 class SaslSession(NamedTuple):
-    """Who is speaking, and until when (ms of the monotonic clock) it need not be proved again."""
+    """The authenticated principal, and until when (ms of the monotonic clock) it need not authenticate again."""
 
     mechanism: str
     authenticated: Authenticated

@@ -1,4 +1,4 @@
-"""Users' SCRAM credentials as ZooKeeper keeps them (KIP-554): what passwords are checked against, never a password."""
+"""Users' SCRAM credentials in ZooKeeper (KIP-554): salted keys that passwords are checked against, never a password."""
 
 from __future__ import annotations
 

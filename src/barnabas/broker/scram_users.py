@@ -1,4 +1,4 @@
-"""Who may log in by SCRAM: the credentials of ``/config/users``, and those of delegation tokens, kept in memory."""
+"""The users that may log in by SCRAM: the credentials of ``/config/users`` and of delegation tokens, kept in memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class BrokerScramUsers:
-    """Kafka's ``CredentialProvider``: loaded at start, and each user again when a change of it is announced."""
+    """Kafka's ``CredentialProvider``: loaded at start; a user is loaded again when a notification names it."""
 
     def __init__(self, node: ThisNode, tokens: DelegationTokens) -> None:
         self._node = node

@@ -1,9 +1,9 @@
-"""One broker: what it consists of, and the order in which it begins and ends (Kafka's ``KafkaServer``).
+"""One broker: its parts, and the order in which they start and stop (Kafka's ``KafkaServer``).
 
-Beginning: ZooKeeper, cluster id, the log directories' own idea of who they belong to, logs, sockets (bound, so that
-ports are known, but not read from), replicas, registration, controller, and only then requests. Ending: the controller
-is asked to move what this broker leads; then requests, controller, replicas, logs, and ZooKeeper last, so that the
-registration is gone only when nothing can be appended any more.
+Start: ZooKeeper, cluster id, the ``meta.properties`` of the log directories, logs, sockets (bound, so that ports are
+known, but not read from), replicas, registration, controller, and only then requests. Shutdown: the broker asks the
+controller to move its leaderships; then requests, controller, replicas and logs stop. ZooKeeper is last, so that the
+registration disappears only when nothing can be appended any more.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Requests of the controller in shares.
+"""Divides long requests of the controller into shares.
 
-A log that is made waits for the disk several times, one that is deleted once: milliseconds each. A request may name ten
-thousand partitions. They are taken in shares, and whatever else there is to do has its turn between them: fetches, and
-the heartbeats without which the session at ZooKeeper would expire, so that all of it began anew.
+Creating a log waits for the disk several times, deleting one waits once: milliseconds each. A request may name ten
+thousand partitions. They are handled in shares, between which the broker does its other work: fetches, and the
+heartbeats without which its ZooKeeper session would expire, so that all of it would begin anew.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ StateT = TypeVar("StateT")
 
 
 class OfTopic(Protocol):
-    """What a request says of one topic's partitions."""
+    """A request's entries for one topic's partitions."""
 
     topic_name: str
     partition_states: list[Any]

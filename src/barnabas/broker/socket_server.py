@@ -31,7 +31,7 @@ class _Open(NamedTuple):
 
 
 class SocketServer:
-    """Raises `ConfigError` for a listener's configuration that cannot be kept."""
+    """Opens and closes listeners. Raises `ConfigError` for a listener's configuration that it cannot honour."""
 
     def __init__(self, node: ThisNode, channel: RequestChannel, scram_users: BrokerScramUsers) -> None:
         self._node = node

@@ -1,7 +1,7 @@
-"""What a broker's own file may not say, though each key's type allows it: no broker could run with it.
+"""Checks a broker's configuration for values that each key's type allows, but no broker could run with.
 
-They are Kafka's bounds (``KafkaConfig.validateValues``), most of them between one key and another. What changes while a
-broker runs is checked by `check_usable`, here as there.
+The bounds are Kafka's (``KafkaConfig.validateValues``), most of them between two keys. `check_usable` checks changes
+while a broker runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A broker as each of its parts knows it: who it is, its configuration, its doors, and what it knows of the cluster.
+"""A broker as each of its parts knows it: its id, its configuration, its doors, and its picture of the cluster.
 
-Parts are made with a `ThisNode` and with the other parts that they use, by name; none of them knows the `Broker` that
-puts them together (`barnabas.broker.server`). What a request's handler may use is a `BrokerParts`.
+A part is made with a `ThisNode` and with the other parts that it uses, by name; no part knows the `Broker` that puts
+them together (`barnabas.broker.server`). A request's handler gets a `BrokerParts`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ZOOKEEPER_RETRY_MS: Final = 500
 
 
 class ThisNode:
-    """`failed` is set when the broker cannot go on; `tasks` are its background stories, whose failure does that."""
+    """`failed` is set when the broker cannot go on; `tasks` are its background stories, whose failure sets it."""
 
     listeners: Listeners
     """As they are open now, and before that as they are configured."""

@@ -1,4 +1,4 @@
-"""Topics' configuration, from ZooKeeper to the logs that are kept by it."""
+"""Topics' configuration, from ZooKeeper to the topics' logs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class TopicConfigs:
-    """Gives the logs of this broker the configuration that ZooKeeper has of their topics."""
+    """Gives the logs of this broker their topics' configuration in ZooKeeper."""
 
     def __init__(self, node: ThisNode, log_dirs: LogDirs) -> None:
         self._node = node

@@ -1,4 +1,4 @@
-"""What may be a topic's name (Kafka's ``org.apache.kafka.common.internals.Topic``). Pure."""
+"""Which names a topic may have (Kafka's ``org.apache.kafka.common.internals.Topic``). Pure."""
 
 from __future__ import annotations
 

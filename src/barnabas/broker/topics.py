@@ -1,8 +1,8 @@
-"""Topics as an operator's requests change them: checked, placed, written into ZooKeeper, waited for.
+"""Creates, deletes and extends topics on request: checks them, places replicas, writes to ZooKeeper, and waits.
 
-The broker that handles the request only writes; the controller sees the new znode and does the rest. What a request
-waits for is therefore this broker's own metadata cache, which the controller's UpdateMetadata fills
-(``ZkAdminManager`` and ``AdminZkClient``).
+The broker that handles the request only writes; the controller sees the new znode and does the rest. So the request
+waits for this broker's own metadata cache, which the controller's UpdateMetadata fills (``ZkAdminManager`` and
+``AdminZkClient``).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The parts of a broker for transactions: the coordinator with its log and markers, and the verification by leaders.
 
 Between brokers (reference versions of inter.broker.protocol.version 3.9): markers go out as WriteTxnMarkers 1 without
-asking for the receiver's versions, questions of leaders as the best AddPartitionsToTxn that both sides know. What this
-broker would ask of itself it does without a connection.
+asking for the receiver's versions, verifications by leaders as the best AddPartitionsToTxn that both sides know.
+Requests of this broker to itself need no connection.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """How many bytes of answers may wait in memory for clients that do not read them.
 
-A connection whose client does not read begins no further request, but the answer that it has been given may be long.
-Records go from their file by and by (`barnabas.runtime.file_records`) wherever they can; over TLS, and for clients that
-need them converted, they are in memory, and so is what describes ten thousand topics. While such answers come to
-`UNSENT_BYTES_MAX`, fetches are answered with less, and connections that have taken nothing of theirs for `PATIENCE_MS`
-are ended, those first that have stood still for longest.
+A connection whose client does not read begins no further request, but its current answer may be long. Mostly records
+are sent from their file piece by piece (`barnabas.runtime.file_records`). Records over TLS or converted for old clients
+are in memory, and so are long answers without records. While such answers take `UNSENT_BYTES_MAX`, fetches are answered
+with less, and connections that have read nothing for `PATIENCE_MS` are closed, beginning with the longest stalled.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A leader asks transaction coordinators whether partitions are in a producer's transaction (KIP-890).
 
-``AddPartitionsToTxnManager``: questions for a coordinator that has not answered yet go out together in the next
-request, one request at a time. Only the newest question about a transactional id counts; earlier ones are told to try
-again. Without an answer nothing is appended: a retriable error makes the producer send its batch again.
+As in ``AddPartitionsToTxnManager``, each coordinator gets one request at a time; verifications that arrive meanwhile go
+out together in the next request. Only the newest verification of a transactional id counts; earlier ones get a
+retriable error. Without an answer nothing is appended: a retriable error makes the producer send its batch again.
 """
 
 from __future__ import annotations

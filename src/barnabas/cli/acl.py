@@ -1,4 +1,4 @@
-"""``barnabas acl``: who may do what."""
+"""``barnabas acl``: access control lists."""
 
 from __future__ import annotations
 

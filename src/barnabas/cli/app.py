@@ -1,4 +1,4 @@
-"""The command line: which commands there are, and how their failures are reported.
+"""The command line: its commands, and how their failures are reported.
 
 Every command is thin, and its module is imported only when the command runs: so `up` and the servers start fast.
 """

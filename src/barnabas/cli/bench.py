@@ -41,7 +41,7 @@ WarmUp = Annotated[float, Option("--warm-up", min=0, help="Seconds of load befor
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Where a command measures, and how it shows what it found."""
+    """Where a command measures, and how it shows its figures."""
 
     directory: Annotated[
         Path | None, Option("--dir", help="Where both keep their logs; a temporary one by default.")

@@ -1,10 +1,10 @@
-"""What Kafka's operators say to a client's JVM rather than in its properties, by ``KAFKA_OPTS`` as for Kafka's tools.
+"""Settings that Kafka's operators give to a client's JVM rather than in its properties, by ``KAFKA_OPTS``.
 
-``-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls`` names whom OAUTHBEARER may ask. Where it is given, a list in the
-properties does not count, as it does not in Kafka: whoever may set all of a client's properties has no file read and no
-inner address asked (CVE-2025-27817). ``-Djava.security.auth.login.config`` names a JAAS file, whose section
-``KafkaClient`` says who the client is where the properties do not (``JaasContext.loadClientContext``).
-``-Dorg.apache.kafka.disallowed.login.modules`` names those by which nobody logs in, whatever the properties say.
+``-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls`` lists the URLs that OAUTHBEARER may use. If it is set, a list in
+the properties is ignored, as in Kafka: so nobody who may set all of a client's properties can make it read files or
+call internal addresses (CVE-2025-27817). ``-Djava.security.auth.login.config`` names a JAAS file, whose section
+``KafkaClient`` is the client's login if the properties have none (``JaasContext.loadClientContext``).
+``-Dorg.apache.kafka.disallowed.login.modules`` lists login modules that are refused, whatever the properties say.
 """
 
 from __future__ import annotations

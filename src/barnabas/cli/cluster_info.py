@@ -1,4 +1,4 @@
-"""``barnabas cluster info``, ``api-versions`` and ``features``: which brokers there are, and what they can do."""
+"""``barnabas cluster info``, ``api-versions`` and ``features``: the brokers, their requests and their features."""
 
 from __future__ import annotations
 

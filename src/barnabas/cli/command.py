@@ -1,4 +1,4 @@
-"""Commands as typed functions: the signature says which words a command takes, its docstring what it does.
+"""Commands as typed functions: the signature defines a command's arguments, the docstring its help.
 
     Names = Annotated[list[str], Argument(metavar="TOPIC..", complete="topic")]
 
@@ -36,7 +36,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Option:
-    """What a parameter's flags are; `complete` names what its value can be (`barnabas.cli.completion.KINDS`)."""
+    """A parameter's flags; `complete` names the kind of its values (`barnabas.cli.completion.KINDS`)."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class Command:
-    """A function, called with the values that the words of a command line give."""
+    """A function, called with the values of a command line."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
@@ -242,7 +242,7 @@ class RawCommand(Command):
 
 
 class Late:
-    """A command or a group in a module that is imported when it is wanted."""
+    """A command or a group in a module that is imported at its first use."""
 
     def __init__(self, place: str, help: str, *, raw: bool = False) -> None:
         self.module, _, self.attribute = place.partition(":")

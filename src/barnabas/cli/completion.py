@@ -1,4 +1,4 @@
-"""``barnabas completion``: what makes bash, zsh and fish complete commands, options and the cluster's own names.
+"""``barnabas completion``: scripts for bash, zsh and fish that complete commands, options and the cluster's names.
 
 A shell asks ``barnabas __complete SHELL WORD..`` to complete the last word, and gets one candidate a line, each with a
 tab and what it means. Exit code 3 says that the word is a file's name, which the shell completes itself.

@@ -1,4 +1,4 @@
-"""``barnabas config``: what a topic or a broker is configured to do."""
+"""``barnabas config``: the configurations of topics and brokers."""
 
 from __future__ import annotations
 

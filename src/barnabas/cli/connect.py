@@ -1,4 +1,4 @@
-"""How a command speaks to the cluster that its `Reach` names, and with which client properties."""
+"""Connects a command to the cluster that its `Reach` names, with the right client properties."""
 
 from __future__ import annotations
 

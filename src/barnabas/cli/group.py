@@ -1,4 +1,4 @@
-"""``barnabas group``: consumer groups, their members, how far they have read, and where they go on."""
+"""``barnabas group``: consumer groups, their members, their lag, and resetting their offsets."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""``barnabas group describe``: who is in a group, and how far it is behind, in records and in time; once, or as it
-goes on."""
+"""``barnabas group describe``: a group's members and its lag, in records and in time; once, or continuously."""
 
 from __future__ import annotations
 

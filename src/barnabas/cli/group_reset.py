@@ -1,4 +1,4 @@
-"""``barnabas group reset``: where groups go on reading, in each of Kafka's ways (KIP-122), shown before it is done."""
+"""``barnabas group reset``: sets groups' offsets in each of Kafka's ways (KIP-122), and shows them first."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _DURATION: Final = re.compile(r"P?(?:(\d+)D)?T?(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How the new offsets are found; exactly one is given."""
+    """How the new offsets are computed; exactly one way is given."""
 
     to_earliest: Annotated[bool, Option("--to-earliest", help="To the first record.")] = False
     to_latest: Annotated[bool, Option("--to-latest", help="To the end.")] = False
@@ -71,7 +71,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Of which groups, and of which partitions."""
+    """The groups and partitions to reset."""
 
     groups: Annotated[
         list[str] | None, Argument(metavar="GROUP..", help="They must have no members.", complete="group")
@@ -97,7 +97,7 @@ _NOTHING: Final = Scope()
 
 
 class Planned(NamedTuple):
-    """What is to be committed, in place of what, and remarks about it."""
+    """The new offsets, the old ones, and remarks."""
 
     offsets: Offsets
     committed: Mapping[TopicPartition, CommittedOffset]

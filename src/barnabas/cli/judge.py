@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Judge(CommandGroup):
-    """Its commands end with 0 where all is well, 1 where an anomaly was found, 2 where they could not judge."""
+    """Exit codes: 0 without an anomaly, 1 with one, 2 if there is no verdict."""
 
     def run(self, path: str, words: Sequence[str]) -> int:
         try:

@@ -1,9 +1,9 @@
 """A cluster on this machine: the coordinator and n brokers as background processes, their state under one directory.
 
-``D/cluster.json`` says what runs: pids, ports, places. A process is ours when its pid lives and began when we noted it
-(the system reuses pids). Starting writes a ``server.properties`` for each broker, spawns everything at once, each in a
-session of its own, and waits first for each process's notice on a pipe, then until every broker's Metadata names all
-brokers and a controller.
+``D/cluster.json`` has the processes' pids, ports and directories. A process is ours if its pid lives and its start time
+is the noted one (the system reuses pids). Starting a cluster writes a ``server.properties`` for each broker and spawns
+all processes at once, each in a session of its own. It waits first for each process's notice on a pipe, then until
+every broker's Metadata names all brokers and a controller.
 """
 
 from __future__ import annotations

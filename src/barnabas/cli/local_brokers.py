@@ -1,4 +1,4 @@
-"""The brokers of a cluster on this machine: what `up` writes for each, and what they answer when they are asked."""
+"""The brokers of a cluster on this machine: their configurations from `up`, and their answers to Metadata."""
 
 from __future__ import annotations
 

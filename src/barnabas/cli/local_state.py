@@ -1,4 +1,4 @@
-"""What is known of a cluster on this machine between commands: its processes, ports and places."""
+"""The state of a cluster on this machine between commands: its processes, ports and directories."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class BrokerState(StartedProcess):
 
 @dataclass
 class ClusterState:
-    """What ``cluster.json`` holds. `coordinator` is None where an outside ZooKeeper is used."""
+    """The content of ``cluster.json``. `coordinator` is None if an outside ZooKeeper is used."""
 
     zookeeper: str = ""
     coordinator: CoordinatorState | None = None

@@ -1,4 +1,4 @@
-"""``barnabas log dirs``: the brokers' log directories, what is in them, and how full their volumes are."""
+"""``barnabas log dirs``: the brokers' log directories, their content, and how full their volumes are."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How a server writes its log: a line for people, or one JSON value a line for programs.
+"""The formats of a server's log: lines of text for people, or one JSON value a line for programs.
 
-Text that clients choose (topics, client ids, names of users) can neither begin a line nor control a terminal: what
-cannot be printed is escaped as in Python's literals. Nor can it fill a disk soon: a line is cut in its midst.
+Text that clients choose (topics, client ids, user names) can neither begin a line nor control a terminal: unprintable
+characters are escaped as in Python's literals. It cannot fill a disk quickly either: long lines are cut in the middle.
 """
 
 from __future__ import annotations

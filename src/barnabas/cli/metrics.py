@@ -1,4 +1,4 @@
-"""``barnabas metrics``: what the brokers count, as Prometheus reads it."""
+"""``barnabas metrics``: the brokers' metrics, in Prometheus' format."""
 
 from __future__ import annotations
 

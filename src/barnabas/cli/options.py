@@ -1,4 +1,4 @@
-"""Options that many commands share: which cluster is meant, and how the answer is shown."""
+"""Options that many commands share: the cluster, and the format of the output."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def directory_of(option: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Which cluster a command speaks to."""
+    """The cluster that a command works on."""
 
     bootstrap: Annotated[
         str | None,

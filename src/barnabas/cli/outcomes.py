@@ -1,4 +1,4 @@
-"""How a command reports the outcomes of its items: a sentence for each that failed, and exit 1 when one did."""
+"""Reports the outcomes of a command's items: a sentence for each failure, and exit code 1 if there is one."""
 
 from __future__ import annotations
 

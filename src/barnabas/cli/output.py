@@ -1,6 +1,6 @@
-"""What commands print: tables for people, JSON for programs, one sentence for a failure.
+"""The output of commands: tables for people, JSON for programs, one sentence for a failure.
 
-Colours, a pager and progress bars are for a terminal alone: what is piped is plain, and always the same.
+Only a terminal gets colours, a pager and progress bars: piped output is plain, and always the same.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Format(StrEnum):
 
 
 class Exit(Exception):
-    """Ends a command that has nothing more to print, with this exit code."""
+    """Ends a command with this exit code and no further output."""
 
     def __init__(self, exit_code: int) -> None:
         super().__init__(exit_code)
@@ -44,7 +44,7 @@ class Exit(Exception):
 
 
 class CommandError(Exception):
-    """One sentence with the cause and the next thing to do. Exit code 1, or 2 where the command was used wrongly."""
+    """One sentence with the cause and the next thing to do. Exit code 1, or 2 if the command was used wrongly."""
 
     def __init__(self, sentence: str, exit_code: int = 1) -> None:
         super().__init__(sentence)
@@ -121,7 +121,7 @@ COLUMN_MAX: Final = 100
 
 
 class Bad(str):
-    """A cell that shows trouble: red where there are colours."""
+    """A table cell that shows a problem: red if there are colours."""
 
     __slots__ = ()
 
@@ -182,7 +182,7 @@ def numbers(values: Sequence[int]) -> str:
 
 
 class ProgressBar:
-    """How much of something is done: a bar on a terminal's standard error, once it takes longer than a second."""
+    """A progress bar on a terminal's standard error, for work that takes longer than a second."""
 
     def __init__(self, what: str, total: int | None) -> None:
         self._what = what

@@ -1,4 +1,4 @@
-"""``barnabas partition``: where partitions are, and which replica leads them."""
+"""``barnabas partition``: the replicas, leaders and elections of partitions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""``barnabas perf``: how fast a cluster takes and gives records, and how soon one that was sent is read.
+"""``barnabas perf``: a cluster's throughput for producing and consuming, and its latency from end to end.
 
-It measures what Kafka's perf-test tools do with this package's clients: one Python process, which may be the limit.
+It does the same as Kafka's perf-test tools, with this package's clients: one Python process, which may be the limit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where servers that are started in the background listen, and how they report to whoever started them."""
+"""Servers in the background: where they listen, and how they report to the process that started them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """``barnabas broker`` and ``barnabas coordinator``: one server in the foreground, stopped by SIGTERM, SIGINT or SIGHUP.
 
-A server does not import rich, to start fast. Whoever starts it in the background may hand it a pipe by `READY_FD`, on
-which it writes one line of JSON: what it says of itself when it is ready, or ``{"error": ...}``.
+A server does not import rich, to start fast. A parent process that starts it in the background may pass it a pipe by
+`READY_FD`. The server writes one line of JSON to it: its addresses when it is ready, or ``{"error": ...}``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SAME_WISH_S: Final = 0.5
 
 
 class ServerError(Exception):
-    """Why a server did not start or go on, as one sentence for whoever started it."""
+    """The reason why a server did not start or go on, as one sentence for its user."""
 
 
 def read_properties(path: str, overrides: Sequence[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""``barnabas quota``: how much clients may do."""
+"""``barnabas quota``: the quotas of users, clients and addresses."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ _MEANINGS: Final = {ErrorCode.NOT_ENOUGH_REPLICAS: _TOO_FEW, ErrorCode.NOT_ENOUG
 
 
 class SettledRecords:
-    """How many records were acknowledged, and how many were not for which reason."""
+    """The number of acknowledged records, and of failed ones by reason."""
 
     def __init__(self, bar: ProgressBar) -> None:
         self.acknowledged = 0

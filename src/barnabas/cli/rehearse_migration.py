@@ -1,4 +1,4 @@
-"""``barnabas rehearse migration``: what stands in the way of KRaft, and the rolling restart that it begins with."""
+"""``barnabas rehearse migration``: the obstacles to KRaft, and the rolling restart with which a migration begins."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What ``barnabas up --secure`` makes: an authority, a certificate for brokers, two users, and what they may do.
+"""``barnabas up --secure``: makes an authority, a certificate for the brokers, two users, and their ACLs.
 
-All of it lies in one directory that only its owner may read (`Keyring`). Brokers know each other by their certificate
-(mTLS, on a listener of their own), clients log in by SCRAM over TLS, and the coordinator lets in who has a certificate.
-`up` and `status` connect as a broker; commands that speak to the cluster log in as its administrator.
+All of it lies in one directory that only its owner may read (`Keyring`). Brokers authenticate to each other by their
+certificate (mTLS, on a listener of their own), clients log in by SCRAM over TLS, and the coordinator accepts holders of
+a certificate. `up` and `status` connect as a broker; other commands log in as the administrator.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``barnabas spark doctor``: whether Spark here can reach and use a cluster."""
+"""``barnabas spark doctor``: checks that Spark can reach and use a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``barnabas spark lag``: how far groups and streaming queries are behind."""
+"""``barnabas spark lag``: the lag of groups and streaming queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How ``barnabas spark`` runs a job: the cluster first, then Spark; its stages are shown, a failure is a sentence."""
+"""Runs the jobs of ``barnabas spark``: checks the cluster, starts Spark, shows its stages, and reports failures."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Conf = Annotated[list[str] | None, Option("--conf", metavar="K=V", help="A Spark
 
 
 class Jobs(CommandGroup):
-    """Commands that exit with 1 when they found something wrong, and with 2 when they could not do their work."""
+    """Exit codes of jobs: 1 if something is wrong with the records, 2 if a job could not do its work."""
 
     def run(self, path: str, words: Sequence[str]) -> int:
         try:

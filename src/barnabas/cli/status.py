@@ -1,4 +1,4 @@
-"""What ``barnabas status`` finds: which processes run, and how the partitions are."""
+"""``barnabas status``: the running processes, and the health of the partitions."""
 
 from __future__ import annotations
 

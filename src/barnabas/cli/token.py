@@ -1,4 +1,4 @@
-"""``barnabas token``: delegation tokens, by which others work for a user without its password."""
+"""``barnabas token``: delegation tokens, by which workers act for a user without its password."""
 
 from __future__ import annotations
 

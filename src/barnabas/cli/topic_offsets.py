@@ -1,4 +1,4 @@
-"""``barnabas topic offsets`` and ``topic trim``: where partitions begin and end, and their records' deletion."""
+"""``barnabas topic offsets`` and ``topic trim``: partitions' first and last offsets, and deleting records."""
 
 from __future__ import annotations
 

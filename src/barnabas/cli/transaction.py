@@ -1,4 +1,4 @@
-"""``barnabas transaction``: what producers have open, and how what hangs is ended (KIP-664)."""
+"""``barnabas transaction``: lists open transactions, and ends hanging ones (KIP-664)."""
 
 from __future__ import annotations
 

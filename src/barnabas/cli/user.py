@@ -1,4 +1,4 @@
-"""``barnabas user``: who may log in by SCRAM."""
+"""``barnabas user``: users that log in by SCRAM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``barnabas zk check``: what is wrong with a cluster, by its znodes, and what mends it. It writes nothing."""
+"""``barnabas zk check``: finds faults of a cluster in its znodes, and says how to repair them. It writes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``barnabas zk export`` and ``import``: a tree in a file, from one ZooKeeper to another."""
+"""``barnabas zk export`` and ``import``: move a tree from one ZooKeeper to another by a file."""
 
 from __future__ import annotations
 

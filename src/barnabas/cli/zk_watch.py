@@ -1,4 +1,4 @@
-"""``barnabas zk watch``: what happens to znodes, as it happens; and keeping a session until somebody interrupts."""
+"""``barnabas zk watch``: prints changes of znodes as they happen; and keeps a session until it is interrupted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NAMES: Final = {
 
 
 class Interrupt:
-    """SIGINT and SIGTERM as something to wait for, for as long as a command runs."""
+    """Waits for SIGINT and SIGTERM while a command runs."""
 
     def __init__(self) -> None:
         self.came = False

@@ -1,4 +1,4 @@
-"""How a command reaches a ZooKeeper: ``--zookeeper``, else the cluster under ``--dir``; and what its errors mean."""
+"""Connects a command to a ZooKeeper: ``--zookeeper``, else the cluster under ``--dir``; and explains its errors."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ ZNodePath = Annotated[str, Argument(metavar="PATH")]
 
 @dataclass(frozen=True)
 class Where:
-    """The ZooKeeper that a command works on, and as whom."""
+    """The ZooKeeper that a command works on, and the command's identity there."""
 
     connect: str
     auth: tuple[tuple[str, bytes], ...] = ()
@@ -92,7 +92,7 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperReach:
-    """The options that say which ZooKeeper a command works on, and as whom."""
+    """The options for the ZooKeeper that a command works on, and for its identity there."""
 
     zookeeper: Servers = None
     directory: Directory = None

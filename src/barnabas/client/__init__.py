@@ -6,12 +6,11 @@
         async with cluster.producer() as producer:
             await producer.send("topic", b"value", key=b"key")
 
-Below it lie the sans-IO accounts, each written once: `exchange` (one connection's requests), `asking` (brokers,
-leaders, coordinators, retries), `producing` (batches and sequences), `transaction`; `assignors` and `sticky` share
-partitions.
-What drives them: asyncio (`connection`, `cluster`, `producer`, `transactions`, `fetcher`, `consumer`, `group`) and, for
-Spark's executors, plain sockets (`blocking`, `blocking_producer`, `blocking_transaction`). What is here is imported
-when it is first used, so that an executor pays for nothing else.
+Below it are the parts without I/O, each written once: `exchange` (one connection's requests), `asking` (brokers,
+leaders, coordinators, retries), `producing` (batches and sequences), `transaction`; `assignors` and `sticky` assign
+partitions. Two drivers use them: asyncio (`connection`, `cluster`, `producer`, `transactions`, `fetcher`, `consumer`,
+`group`) and, for Spark's executors, plain sockets (`blocking`, `blocking_producer`, `blocking_transaction`). The names
+of this package are imported at their first use, so that an executor loads nothing else.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def _creatable(topic: NewTopic) -> CreateTopicsRequest.CreatableTopic:
 
 
 class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
-    """Sends what changes the cluster to its controller, and again when that has moved."""
+    """Sends changes of the cluster to its controller, and again when the controller has moved."""
 
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False

@@ -1,4 +1,4 @@
-"""The operator's requests about who may do what, and how much of it: ACLs (KIP-140) and client quotas (KIP-546)."""
+"""The operator's requests about ACLs (KIP-140) and client quotas (KIP-546)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an operator's request goes: to the controller, leaders, brokers or a coordinator, and again when that moves."""
+"""Routes an operator's request: to the controller, leaders, brokers or a coordinator, and again when that moves."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _outcome(result: Any) -> KafkaError | None:
 class AdminRouting:
     """Sends requests where they belong, and again when that has moved.
 
-    Where a request has several items, each has its own outcome: a value, or the `KafkaError` that was its last answer.
+    Each item of a request has its own outcome: a value, or the `KafkaError` that was its last answer.
     """
 
     def __init__(self, cluster: ClusterClient) -> None:

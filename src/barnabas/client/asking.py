@@ -1,11 +1,11 @@
-"""Asking a cluster, without I/O: any broker, a partition's leader, the controller, a coordinator, and all of it again.
+"""Requests to a cluster, without I/O: to any broker, a partition's leader, the controller, a coordinator, with retries.
 
-`Asking` is written once, as plain ``async`` code over the few things that a driver does: to connect, to send, to pause,
-to look at the clock. `cluster.ClusterClient` drives it on an event loop. `blocking.BlockingCluster` drives it over
-plain sockets: what it awaits there blocks and never suspends, so that `finished` runs a whole coroutine in one step.
+`Asking` is written once, as plain ``async`` code over the few operations of a driver: connect, send, pause, read the
+clock. `cluster.ClusterClient` drives it on an event loop. `blocking.BlockingCluster` drives it over plain sockets:
+there every await blocks and never suspends, so that `finished` runs a whole coroutine in one step.
 
-Everything that may fail while brokers come and go is an attempt that `Asking.retrying` repeats: a lost connection or a
-retriable error makes it try again with growing pauses, until `retry_timeout_ms` is over.
+Every operation that may fail while brokers come and go is an attempt that `Asking.retrying` repeats after a lost
+connection or a retriable error, with growing pauses, until `retry_timeout_ms` has passed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class RequestTimedOut(ConnectionLost):
 
 
 class Versioned(Protocol):
-    """What `Asking` needs of a driver's connection."""
+    """The part of a driver's connection that `Asking` uses."""
 
     @property
     def closed(self) -> bool: ...
@@ -82,7 +82,7 @@ def finished(steps: Coroutine[Any, Any, T]) -> T:
 
 
 class Asking(ABC, Generic[Connected]):
-    """The account; see the module's text. `Connected` is the driver's kind of connection, its versions negotiated."""
+    """See the module's text. `Connected` is the driver's kind of connection, its versions negotiated."""
 
     def __init__(self, bootstrap: Sequence[tuple[str, int]], *, retry_timeout_ms: int) -> None:
         self.bootstrap = list(bootstrap)

@@ -1,4 +1,4 @@
-"""What members of a classic group and an assignor tell each other. Pure.
+"""The messages between members of a classic group and an assignor. Pure.
 
 A member's subscription and its assignment are messages inside JoinGroup and SyncGroup, with a version of their own
 (Kafka's ``ConsumerProtocol``).
@@ -22,7 +22,7 @@ _SUBSCRIPTION_WITH_GENERATION: Final = 2
 
 
 class Subscription(NamedTuple):
-    """What a member says when it joins."""
+    """A member's message when it joins: its topics, and the partitions that it owns."""
 
     topics: tuple[str, ...]
     user_data: bytes | None = None
@@ -89,7 +89,7 @@ def decode_assignment(data: bytes | bytearray | memoryview) -> list[TopicPartiti
 
 
 class Assignor(ABC):
-    """One way to share partitions. It may remember what its member was assigned."""
+    """One way to assign partitions to members. It may remember its own member's assignment."""
 
     name: str
     cooperative = False

@@ -1,8 +1,8 @@
-"""Who reads which partition: Kafka's four assignors, as the leader of a classic group runs them. Pure.
+"""Assigns partitions to members: Kafka's four assignors, as the leader of a classic group runs them. Pure.
 
-A group's members each offer the assignors they know, the coordinator takes one that all offer, and the leader gives
-partitions away by it. Names, choices and user data are those of Kafka's Java client, so that either may lead a group of
-both (racks are not looked at: the members of one group are taken to be equally near to every broker).
+Each member offers the assignors that it knows, the coordinator chooses one that all offer, and the leader assigns the
+partitions by it. Names, choices and user data are those of Kafka's Java client, so that either client may lead a group
+of both. Racks are ignored: all members count as equally near to every broker.
 """
 
 from __future__ import annotations

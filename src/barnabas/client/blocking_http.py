@@ -1,4 +1,4 @@
-"""An HTTP request by a socket that blocks: what `BlockingConnection` logs in with where a token has to be fetched."""
+"""An HTTP request by a blocking socket: `BlockingConnection` fetches the token for its login with it."""
 
 from __future__ import annotations
 

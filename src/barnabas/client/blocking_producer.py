@@ -1,11 +1,11 @@
 """A blocking producer, idempotent or within a transaction, for Spark's executors: no thread, no loop, plain sockets.
 
-A batch that is full is encoded and sent at once, and its answer is only waited for when the next one for the same
-leader is full: while the broker writes one, the caller fills the next. Each leader has one request under way, and so
-each partition one batch at most: sequences are in order by construction, a batch that is sent again is the same bytes,
-and what moves to another leader moves behind an answer or a lost connection.
+A full batch is encoded and sent at once. The producer waits for its answer only when the next batch for the same leader
+is full: while the broker writes one batch, the caller fills the next. Each leader has one request under way, so each
+partition has at most one batch under way. So sequences are in order by construction, a batch that is sent again is the
+same bytes, and a batch moves to another leader only after an answer or a lost connection.
 
-An error that is not to be repeated, or a batch that nobody acknowledged in `delivery_timeout_ms`, ends the producer:
+An error that is not retriable, or a batch that is not acknowledged within `delivery_timeout_ms`, ends the producer:
 `send` and `flush` raise it from then on.
 """
 
@@ -43,8 +43,8 @@ OnDelivered = Callable[[TopicPartition, int, int], None]
 class BlockingProducer(Producing[BlockingConnection]):
     """`send` takes a record, `flush` returns when all are acknowledged by every in-sync replica.
 
-    With `transaction` it writes into that one, which somebody else ends; else it has a producer id of its own. Records
-    of different partitions have no order among each other. Not for use by two threads at once.
+    With `transaction` it writes into that transaction, and the caller ends it; without, it has a producer id of its
+    own. Records of different partitions have no order among each other. Not for use by two threads at once.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A transaction that any process may go on with: `Transaction`, driven by plain sockets that block."""
+"""A transaction that several processes may share: `Transaction`, driven by blocking sockets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The client for people who do not write coroutines: the same objects, whose calls wait (``blocking.connect``).
+"""The client for programs without coroutines: the same objects with blocking calls (``blocking.connect``).
 
-Everything goes on in an event loop on a thread of its own, heartbeats and senders also while the caller does something
-else. A rebalance callback runs in the thread that polls, and may ask the consumer.
+An event loop on a thread of its own does the work; heartbeats and senders go on while the caller does something else. A
+rebalance callback runs in the thread that polls, and may call the consumer.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _jobs: ContextVar[queue.SimpleQueue[_Job | None]] = ContextVar("jobs")
 
 
 class _Loop:
-    """An event loop on its own thread, and callers that wait for what goes on there."""
+    """An event loop on its own thread, and callers that wait for its results."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -123,7 +123,7 @@ class _Loop:
 
 
 class SyncProducer(Closing):
-    """`Producer`, whose calls wait; `append` does not."""
+    """`Producer` with blocking calls; `append` does not block."""
 
     def __init__(self, loop: _Loop, producer: Producer) -> None:
         self._loop = loop
@@ -223,7 +223,7 @@ class SyncProducer(Closing):
 
 
 class SyncTransactionalProducer(SyncProducer):
-    """`TransactionalProducer`, whose calls wait."""
+    """`TransactionalProducer` with blocking calls."""
 
     def __init__(self, loop: _Loop, producer: TransactionalProducer) -> None:
         super().__init__(loop, producer)
@@ -268,7 +268,7 @@ class SyncTransactionalProducer(SyncProducer):
 
 
 class SyncConsumer(Closing):
-    """`Consumer`, whose calls wait."""
+    """`Consumer` with blocking calls."""
 
     def __init__(self, loop: _Loop, consumer: Consumer) -> None:
         self._loop = loop
@@ -414,7 +414,7 @@ class SyncConsumer(Closing):
 
 
 class SyncAdmin:
-    """The methods of `Admin`, which wait."""
+    """`Admin` with blocking calls."""
 
     def __init__(self, loop: _Loop, admin: Admin) -> None:
         self._loop = loop
@@ -437,7 +437,7 @@ Made = TypeVar("Made", bound=SyncProducer | SyncConsumer)
 
 
 class SyncCluster(Closing):
-    """`Cluster`, whose calls wait."""
+    """`Cluster` with blocking calls."""
 
     def __init__(self, bootstrap: str | None, config: Mapping[str, str] | None) -> None:
         self._cluster = Cluster(real_runtime(), bootstrap, config=config)

@@ -30,10 +30,11 @@ class _Address(NamedTuple):
 
 
 class ClusterClient(Asking[Connection]):
-    """Connections are made when they are wanted, shared, and made again after a loss.
+    """Connections are made at their first use, shared, and made again after a loss.
 
     A broker answers the requests of one connection in order. A caller whose requests take long, or must not wait behind
-    others' (a group's member: its JoinGroup, its heartbeats behind a fetch), has connections of its own, as `owner`.
+    others (a group's member: its JoinGroup takes long, its heartbeats must not wait for a fetch), has its own
+    connections, as `owner`.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""A client's settings by Kafka's names (and librdkafka's, where they differ) as the arguments that they stand for.
+"""Translates settings by Kafka's names (and librdkafka's, where they differ) into arguments of the client.
 
-A name that is not known here is refused: what a setting promises is kept, or it is said at once that it is not.
+An unknown name is refused, so that no setting is silently without effect.
 """
 
 from __future__ import annotations

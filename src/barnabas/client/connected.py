@@ -1,4 +1,4 @@
-"""The client for people: a cluster, and the producers and consumers that share its connections.
+"""The client's public face: a cluster, and the producers and consumers that share its connections.
 
 ::
 
@@ -98,7 +98,7 @@ class ConsumerOptions(TypedDict, total=False):
 
 
 class Cluster(ClusterClient, AsyncClosing):
-    """A cluster; its connections are open within ``async with``. `config` has Kafka's names; arguments go before it."""
+    """A cluster; its connections are open within ``async with``. Arguments win over `config` (Kafka's names)."""
 
     def __init__(
         self,

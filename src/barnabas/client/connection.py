@@ -1,8 +1,8 @@
 """An asyncio connection to one broker: pipelined requests over `runtime.network`.
 
-Answers come in the order of the requests, so one late answer holds up all behind it: a request that times out closes
-the connection (as Kafka's NetworkClient does), and whoever sent the others learns it by a `ConnectionLost`. One timer
-serves all requests of a connection.
+Answers come in the order of the requests, so one late answer delays all behind it: a request that times out closes the
+connection (as Kafka's NetworkClient does), and the other requests fail with `ConnectionLost`. One timer serves all
+requests of a connection.
 """
 
 from __future__ import annotations

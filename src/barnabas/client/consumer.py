@@ -1,11 +1,11 @@
 """A consumer: reads assigned partitions by one pipelined fetch a leader, alone or as a member of a classic group.
 
-`poll` returns what came, by partition and in offset order; ``async for`` gives one record after the other. Positions
-are the next offset to be returned. A fetch that is under way when partitions are taken away or moved is read only as
-far as it still fits a partition's position.
+`poll` returns the fetched records, by partition and in offset order; ``async for`` returns one record after the other.
+A position is the next offset to be returned. When partitions are revoked or move during a fetch, its records are used
+only as far as they match a partition's position.
 
-Requests to the group's coordinator are tasks beside the reading, too (`fetcher`); their answers change a consumer only
-within its `poll`.
+Requests to the group's coordinator run in tasks of their own, like fetches (`fetcher`); their answers change a consumer
+only within its `poll`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ RebalanceCallback = Callable[[list[TopicPartition]], Awaitable[None] | None]
 
 
 class Consumer(Fetcher, AsyncClosing):
-    """Call `assign` for partitions of one's own choice, or `subscribe` to share topics with a group; then `poll`."""
+    """Call `assign` to choose partitions, or `subscribe` to share topics with a group; then `poll`."""
 
     def __init__(
         self,

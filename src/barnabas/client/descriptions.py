@@ -1,7 +1,7 @@
-"""What brokers tell an operator, as values, and how they are read from the answers. Pure.
+"""The results of an operator's requests as values, and how they are read from the answers. Pure.
 
-Each is what Kafka's ``Admin`` returns of the same name, and every number has Kafka's unit: times and timestamps are
-milliseconds, sizes are bytes, -1 says that there is none.
+Each is like the result of Kafka's ``Admin`` with the same name, and every number has Kafka's unit: times and timestamps
+are milliseconds, sizes are bytes, -1 means that there is none.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class VersionRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BrokerVersions:
-    """What one broker says in ApiVersions (KIP-35, KIP-584)."""
+    """One broker's answer to ApiVersions (KIP-35, KIP-584)."""
 
     apis: Mapping[int, VersionRange]
     """By API key."""
@@ -247,7 +247,7 @@ class ProducerState(NamedTuple):
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction that a partition's leader has open: what `Admin.abort_transaction` ends."""
+    """An open transaction at a partition's leader, which `Admin.abort_transaction` ends."""
 
     partition: TopicPartition
     producer_id: int

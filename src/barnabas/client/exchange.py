@@ -1,12 +1,12 @@
 """One connection's requests and responses, without I/O.
 
-Bytes come in through `FrameReceiver`: `buffer` says where the next bytes go, `received` how many came, and returns the
-frames that are whole now. A large frame is received straight into its own buffer, so that a fetch response's records
-are never copied. `Exchange` numbers the requests, remembers what each correlation id waits for, and turns a frame into
-an `Answer`. Whoever owns a socket (`connection.Connection`, `blocking.BlockingConnection`) drives it.
+Bytes come in through `FrameReceiver`: `buffer` returns the place for the next bytes, `received` takes their number and
+returns the complete frames. A large frame is received straight into its own buffer, so that a fetch response's records
+are never copied. `Exchange` numbers the requests, remembers the expected response of each correlation id, and turns a
+frame into an `Answer`. The owner of a socket (`connection.Connection`, `blocking.BlockingConnection`) drives it.
 
-A broker answers the requests of one connection in their order. An answer whose correlation id was never asked for
-means that the stream is not in step any more: the connection has to be closed.
+A broker answers the requests of one connection in their order. An unknown correlation id means that the stream is out
+of step: the connection has to be closed.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""The fetches of a consumer: one under way at each leader, and what they bring.
+"""The fetches of a consumer: one under way at each leader, and their results.
 
-Every request has a task of its own beside the reading: a broker that is silent, or is being connected to, holds up
-nobody else's records. A partition whose leader refuses, or is gone, is in doubt: it is fetched again when newer
-metadata have come.
+Every request runs in a task of its own, so that a silent or connecting broker does not delay the records of others. A
+partition whose leader refuses the fetch, or is gone, is in doubt: it is fetched again after newer metadata arrive.
 
-A fetch says in which leader epoch the record before it was. A leader whose log has another one there answers with where
-they diverge (KIP-595), and nothing that it has behind that place is missed. Kafka's consumer asks for that place by a
-request of its own (KIP-320).
+A fetch names the leader epoch of the record before its offset. If the leader's log has another epoch there, it answers
+with the offset where the logs diverge (KIP-595), and the consumer goes on from there, so that it misses no record.
+Kafka's consumer asks for that offset by a request of its own (KIP-320).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """A member of a classic consumer group (JoinGroup, SyncGroup, Heartbeat), and its committed offsets.
 
-Heartbeats go out beside whatever the owner does (`beat`), until one is answered by an error. The owner asks for all
-else: it calls `join` when it has to, as `Consumer.poll` does. What both came to changes the member only when the owner
-takes it (`take_heartbeat`, `take_join`): an owner that works with one generation's records chooses when to learn of
-the next.
+Heartbeats go out in the background (`beat`), until one is answered by an error. The owner calls all else, such as
+`join`, when `Consumer.poll` needs it. The results change the member only when the owner takes them (`take_heartbeat`,
+`take_join`): an owner that works on one generation's records chooses when to learn of the next.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a fresh connection says first, without I/O: which versions the broker knows, and who the client is."""
+"""The first requests of a new connection, without I/O: ApiVersions, and the client's login."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which offsets a partition has, and which a group has committed: the requests and their answers. Pure.
+"""The offsets of partitions, and the committed offsets of groups: requests and answers. Pure.
 
 A position is an offset, or one of `EARLIEST`, `LATEST`, or a timestamp in milliseconds: the first offset whose record
-is that old or younger, or the end where there is none.
+is not older than the timestamp, or the end if there is none.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def isolation_level(word: str) -> int:
 
 
 class CommittedOffset(NamedTuple):
-    """The offset of the next record to read, -1 where none is committed, and what whoever committed it noted.
+    """The offset of the next record to read, -1 if none is committed, and the metadata of the commit.
 
-    `leader_epoch` is that of the record before it, or a later one of the same log; -1 where it is not known (KIP-320).
+    `leader_epoch` is that of the record before it, or a later one of the same log; -1 if it is unknown (KIP-320).
     """
 
     offset: int

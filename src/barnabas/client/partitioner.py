@@ -1,4 +1,4 @@
-"""Which partition a record goes to: Kafka's murmur2 over the key, a sticky choice where there is no key. Pure."""
+"""Chooses a record's partition: by Kafka's murmur2 of the key, or a sticky choice without a key. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a consumer stands in its partitions, and what was fetched from there and not returned yet."""
+"""A consumer's positions in its partitions, and the records that are fetched and not returned yet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Place = tuple[int, int]
 
 
 class ConsumerRecord(NamedTuple):
-    """One record and where it was. `timestamp` is in milliseconds since the epoch."""
+    """One record and its place. `timestamp` is in milliseconds since the epoch."""
 
     topic: str
     partition: int
@@ -50,10 +50,11 @@ class ConsumerRecord(NamedTuple):
 
 
 class Position:
-    """The offset of the next record to be returned, and the records that are there to be returned.
+    """The offset of the next record to be returned, and the fetched records.
 
-    `leader_epoch` is the last that was read, -1 before that. It is the epoch of the record before `offset`, or of later
-    records: a log that has those has the others too. A leader that is told both says where its log diverges (KIP-320).
+    `leader_epoch` is the last epoch that was read, -1 before that. It is the epoch of the record before `offset`, or of
+    later records: a log with these has the earlier ones, too. A leader that gets both finds where its log diverges
+    (KIP-320).
     """
 
     __slots__ = (

@@ -1,8 +1,8 @@
 """An idempotent producer: batches by partition, acks=all, retries that keep the order and never double a record.
 
-It drives `Producing` from tasks: each leader has one sender, which takes the oldest batch of each of its partitions and
-sends them in one request; the next request goes out when this one is answered. When a batch had to be given up after it
-had been sent (was it appended? unknown), its partition takes a new producer id, and its next sequence is 0 again.
+It drives `Producing` from tasks: each leader has one sender, which sends the oldest batch of each of its partitions in
+one request; the next request goes out when this one is answered. When a batch is given up after it was sent, it may or
+may not have been appended; so its partition takes a new producer id, and its next sequence is 0 again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Headers = Sequence[tuple[str, bytes | None]] | Mapping[str, bytes | None]
 
 
 class Delivered(NamedTuple):
-    """Where an acknowledged record is. `offset` is -1 where it is not known (acks=0, or a duplicate of old)."""
+    """The place of an acknowledged record. `offset` is -1 if it is unknown (acks=0, or an old duplicate)."""
 
     topic: str
     partition: int

@@ -1,8 +1,8 @@
-"""Producing, without I/O: batches by partition, their sequences, requests to leaders, and what the answers come to.
+"""Producing, without I/O: batches by partition, their sequences, requests to leaders, and the handling of answers.
 
-`Producing` is written once over `Asking`, and both producers are made of it: `producer.Producer` sends from tasks of an
-event loop, `blocking_producer.BlockingProducer` from its caller's thread. A partition has at most one batch under way:
-so its sequences are in order by construction, and a batch that is sent again is the same bytes.
+`Producing` is written once over `Asking`, and both producers use it: `producer.Producer` sends from tasks of an event
+loop, `blocking_producer.BlockingProducer` from its caller's thread. A partition has at most one batch under way, so its
+sequences are in order by construction, and a batch that is sent again is the same bytes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LOOK_MS: Final = 1_000
 
 
 class ProducerBatch:
-    """Records that go out together; `encoded` once they are sealed: from then on these bytes are sent."""
+    """Records that are sent together. When the batch is sealed, `encoded` has the bytes that are sent from then on."""
 
     __slots__ = ("bytes_counted", "count", "deadline_ms", "encoded", "last_error", "receipts", "records")
 
@@ -97,7 +97,7 @@ class PartitionQueue:
 
 
 class InFlightProduce(NamedTuple, Generic[Connected]):
-    """A produce request that is under way. `ticket` is the driver's, None where there is no answer to wait for."""
+    """A produce request under way. `ticket` is the driver's, None if there is no answer to wait for."""
 
     connection: Connected | None
     ticket: Any
@@ -105,7 +105,7 @@ class InFlightProduce(NamedTuple, Generic[Connected]):
 
 
 class Producing(ABC, Generic[Connected]):
-    """The account; see the module's text."""
+    """See the module's text."""
 
     def __init__(
         self,

@@ -1,8 +1,9 @@
-"""Kafka's sticky assignors: balanced first, and then whoever has a partition keeps it (``AbstractStickyAssignor``).
+"""Kafka's sticky assignors: balance first, then as few moves as possible (``AbstractStickyAssignor``).
 
-Where all members want the same topics, quotas say who may keep what, and the rest is dealt out (`_Constrained`). Where
-they differ, partitions go one by one to whoever has the fewest, and move while that makes the group more even
-(`_General`). Members are looked at in the order of their ids, where Java takes the order of a hash map.
+If all members want the same topics, quotas say how many partitions each may keep, and the rest is dealt out
+(`_Constrained`). If their topics differ, each partition goes to the member with the fewest, and partitions move as long
+as that makes the group more even (`_General`). Members are taken in the order of their ids; Java takes the order of a
+hash map.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _SHORT: Final = struct.Struct(">h")
 
 
 class Claim(NamedTuple):
-    """What a member says it has; no generation where it does not say in which one it got that."""
+    """The partitions that a member claims to own, and the generation in which it got them, if it names one."""
 
     partitions: tuple[TopicPartition, ...]
     generation: int | None
@@ -173,7 +174,7 @@ class _Constrained:
 
 
 class _Movements:
-    """Which partitions moved from whom to whom. One that would move back is exchanged for one that came that way."""
+    """The moves of partitions between members. A move back is replaced by one of a partition that came the same way."""
 
     def __init__(self) -> None:
         self._moved: dict[TopicPartition, tuple[str, str]] = {}

@@ -1,7 +1,7 @@
-"""One transaction as its coordinator sees it, without I/O: take an id over, add to it, give it offsets, end it.
+"""One transaction as its coordinator sees it, without I/O: initialize the id, add partitions and offsets, end it.
 
 `Transaction` is written once over `Asking`; the asyncio producer and `BlockingTransaction` drive it. Its `identity` can
-be handed to other processes: each makes a `Transaction` of it, and their producers write into the same one.
+be passed to other processes: each makes a `Transaction` of it, and their producers write into the same transaction.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from barnabas.wire.messages.describe_transactions import DescribeTransactionsReq
 
 
 class ProducerFenced(KafkaError):
-    """The transactional id is another producer's by now, or the coordinator aborted the transaction that timed out."""
+    """Another producer has taken the transactional id, or the coordinator aborted the transaction after its timeout."""
 
 
 class Transaction(Generic[Connected]):
     """The transactions of one transactional id, one after another (`begin`), or one that other processes share.
 
-    Requests are repeated while coordinators move, for up to `timeout_ms` each. Methods raise `KafkaError`,
-    `ProducerFenced`, or ``OSError`` where no coordinator answers in that time.
+        Requests are repeated while coordinators move, for up to `timeout_ms` each. Methods raise `KafkaError`,
+    `ProducerFenced`, or ``OSError`` if no coordinator answers in that time.
     """
 
     def __init__(

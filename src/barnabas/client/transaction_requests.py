@@ -1,7 +1,7 @@
-"""The requests of a transaction, and what their answers mean, for the asyncio producer and the blocking one. Pure.
+"""The requests of a transaction, and the meaning of their answers, for asyncio and blocking producers. Pure.
 
-A transaction is known by its transactional id, producer id and epoch: whoever has these three may add to it and end it,
-in whatever process. Nothing else of a producer matters to the brokers.
+Transactional id, producer id and epoch identify a transaction: any process that has these three may add to it and end
+it. Brokers need no other fact of a producer.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FENCED: Final = frozenset(
 
 
 class TransactionIdentity(NamedTuple):
-    """What a transaction is known by; -1 until the coordinator has given a producer id and an epoch."""
+    """The identity of a transaction; -1 until the coordinator has given a producer id and an epoch."""
 
     transactional_id: str
     producer_id: int = -1
@@ -48,10 +48,10 @@ class TransactionIdentity(NamedTuple):
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """For whom offsets are committed: a group, and the member of it, if any (KIP-447).
+    """The group, and the member of it, if any, for which offsets are committed (KIP-447).
 
-    A member's offsets count only while it is one, in its generation: a consumer that lost its partitions to another
-    one does not commit for them.
+    A member's commit counts only in its current generation, so that a consumer that has lost its partitions cannot
+    commit for them.
     """
 
     group: str
@@ -61,7 +61,7 @@ class ConsumerGroupMetadata(NamedTuple):
 
 
 class PartitionProducer(NamedTuple):
-    """A producer's state in a partition: its last sequence, and where its open transaction begins (-1: none is)."""
+    """A producer's state in a partition: its last sequence, and the start of its open transaction (-1: none)."""
 
     last_sequence: int
     transaction_start_offset: int

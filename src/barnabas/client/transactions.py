@@ -1,4 +1,4 @@
-"""A transactional producer: records to any partitions, and offsets of groups with them, count together or not at all.
+"""A transactional producer: its records in all partitions, and offsets of groups, count together or not at all.
 
 ::
 
@@ -15,12 +15,12 @@ or, with both done by themselves::
         async with producer.transaction():
             await producer.append("topic", b"value")
 
-An error of a record or a request spoils the transaction: `commit_transaction` raises it, and the transaction is to be
-aborted; then the next may begin. A producer that was fenced (PRODUCER_FENCED) is of no use any more.
+After an error of a record or a request, `commit_transaction` raises it, and the caller has to abort the transaction;
+then the next may begin. A fenced producer (PRODUCER_FENCED) cannot be used any more.
 
-The brokers cannot tell a request that was lost and comes late from one of the producer's next transaction: a delayed
-EndTxn would end that one. So a transaction in which an answer was lost is followed by another epoch of the same
-producer id (KIP-360), in which nothing of it is accepted any more.
+The brokers cannot tell a late request from one of the producer's next transaction: a delayed EndTxn would end that one.
+So after a transaction in which an answer was lost, the producer takes another epoch of the same producer id (KIP-360),
+in which brokers refuse late requests.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 
 
 class State(Enum):
-    """Where the producer is in its transaction."""
+    """The state of the producer's transaction."""
 
     UNINITIALIZED = "uninitialized"
     READY = "ready"

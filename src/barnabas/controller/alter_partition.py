@@ -1,7 +1,7 @@
-"""What the controller makes of a leader's wish to change its ISR (KIP-497): a pure decision, and the story around it.
+"""The controller's answer to a leader's proposal to change its ISR (KIP-497): a pure decision, and the story around it.
 
-The order of the checks is Kafka's: a leader that is ahead of the controller has to look for another one, a leader that
-is behind is fenced, and a change that is made already is a success, so that a request can be sent again.
+The order of the checks is Kafka's: a leader with a newer epoch has to find the new controller, a leader with an older
+epoch is fenced, and a change that is already made is a success, so that a request can be sent again.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What brokers answered to the controller's requests. An answer meant for an earlier reign, or given in an earlier life
-of the broker, is dropped.
+"""Handles brokers' answers to the controller's requests. An answer to a request of an earlier controller epoch, or from
+an earlier registration of the broker, is dropped.
 """
 
 from __future__ import annotations

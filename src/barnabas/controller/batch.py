@@ -1,4 +1,4 @@
-"""What one event has to tell the brokers, gathered and sent in few requests (``ControllerBrokerRequestBatch``).
+"""Gathers all changes of one event and sends them to the brokers in few requests (``ControllerBrokerRequestBatch``).
 
 Changes are collected per broker between `ControllerBrokerRequestBatch.new_batch` and
 `ControllerBrokerRequestBatch.send_requests_to_brokers`; `ControllerBrokerRequestBatch.requests` builds them as values.
@@ -38,7 +38,7 @@ class BrokerRequest:
 class ControllerBrokerRequestBatch:
     """`send` puts a request into its broker's queue. `inter_broker_listener` is where followers reach leaders.
 
-    `metadata_version` alone decides what a broker is sent: it is never asked for its ApiVersions.
+    `metadata_version` alone decides the versions of the requests: no broker is asked for its ApiVersions.
     """
 
     def __init__(

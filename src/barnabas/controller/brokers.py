@@ -1,4 +1,4 @@
-"""Brokers come, go, restart, shut down in order, change their listeners or lose a log directory."""
+"""Handles changes of brokers: they start, die, restart, shut down, change their listeners or lose a log directory."""
 
 from __future__ import annotations
 

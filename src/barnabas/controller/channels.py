@@ -1,7 +1,7 @@
-"""The controller's channels to the brokers: for each one connection, one queue, one request in flight.
+"""The controller's channels to the brokers: each has one connection, one queue and one request in flight.
 
-A request is sent again until it is answered or the broker's registration is gone, so that a broker hears decisions in
-the order in which the controller made them. ``ControllerChannelManager`` and its ``RequestSendThread``.
+A request is sent again until it is answered or the broker's registration is gone, so a broker gets decisions in the
+order in which the controller made them. Kafka's ``ControllerChannelManager`` and its ``RequestSendThread``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class ChannelConnection(Protocol):
-    """What a channel needs of a `client.connection.Connection`."""
+    """The part of `client.connection.Connection` that a channel uses."""
 
     async def connect(self) -> None: ...
 
@@ -60,7 +60,7 @@ class ControllerBrokerState:
 
 
 class ControllerChannelManager:
-    """`on_response` gets every answer; `on_failure` an error nobody foresaw, after which the channel is silent."""
+    """`on_response` gets every answer; `on_failure` gets an unforeseen error, after which the channel sends nothing."""
 
     def __init__(
         self,

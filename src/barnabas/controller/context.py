@@ -1,7 +1,7 @@
-"""Everything the controller knows: brokers, topics, assignments, leadership, and the state of every replica.
+"""All that the controller knows: brokers, topics, assignments, leadership, and the state of every replica.
 
-One mutable picture, changed only by the event in hand. Nothing of it outlives the reign: `ControllerContext.reset`
-forgets all. Dictionaries stand in for sets wherever the order could reach a request or a znode.
+It is one mutable picture, and only the current event changes it. It ends with the reign: `ControllerContext.reset`
+clears it. Dictionaries replace sets wherever their order could reach a request or a znode.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 order; then the stories of `_STORIES` handle events, one at a time. Another broker's epoch, an expired session or an
 unforeseen error ends the reign, and nothing of it is kept.
 
-Every write checks the version of ``/controller_epoch`` that was won, so a deposed controller's write fails with
-`ControllerMoved` and it learns so; every request carries the epoch, so brokers refuse a deposed controller's word.
+Every write checks the version of ``/controller_epoch`` from the election, so a deposed controller's write fails with
+`ControllerMoved`; every request carries the epoch, so brokers refuse the requests of a deposed controller.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _answer() -> asyncio.Future[Any]:
 
 
 class KnownTopics(Protocol):
-    """What the broker was told of the cluster's topics."""
+    """The cluster's topics, as the broker knows them from the controller."""
 
     def topic_ids(self) -> dict[str, Uuid]: ...
 

@@ -1,4 +1,5 @@
-"""Who leads a partition next: pure functions of the assignment, the ISR and who is alive (``Election.scala``).
+"""Chooses a partition's next leader: pure functions of the assignment, the ISR and the live brokers
+(``Election.scala``).
 
 The four algorithms (``PartitionLeaderElectionAlgorithms``) name a leader or None. The four `leader_for_…` make the
 partition's next `LeaderAndIsr` of it, always in a new leader epoch, and name the brokers that must be told.
@@ -15,7 +16,7 @@ from barnabas.model.leadership import LeaderAndIsr, LeaderRecoveryState
 
 
 class ElectionTrigger(Enum):
-    """Who asked for a replica election."""
+    """What triggered a replica election."""
 
     AUTO_TRIGGERED = "auto"
     ZK_TRIGGERED = "znode"
@@ -24,7 +25,7 @@ class ElectionTrigger(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ElectionResult:
-    """`leader_and_isr` is None when nobody may lead. `live_replicas` are the brokers to be told."""
+    """`leader_and_isr` is None when no replica may lead. `live_replicas` are the brokers to notify."""
 
     topic_partition: TopicPartition
     leader_and_isr: LeaderAndIsr | None

@@ -1,7 +1,7 @@
-"""Elections planned as a value, before anything is written: who leads which partition next, and who cannot. Pure.
+"""Elections planned as a value, before anything is written: each partition's next leader, or why there is none. Pure.
 
 A strategy (Kafka's ``PartitionLeaderElectionStrategy``) says which of `election`'s four rules chooses a leader, and
-what the rule is told of the cluster.
+which facts of the cluster the rule gets.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from barnabas.zk.kafka.znodes import LeaderIsrAndControllerEpoch
 
 @dataclass(frozen=True, slots=True)
 class UncleanElections:
-    """Which partitions may be led from outside the ISR, and whether brokers know of leaders that recover."""
+    """Which partitions may elect a leader from outside the ISR, and whether brokers know about recovering leaders."""
 
     allowed: Collection[TopicPartition] = ()
     recovers: bool = True
@@ -120,7 +120,7 @@ class ControlledShutdownPartitionLeaderElectionStrategy(PartitionLeaderElectionS
 
 @dataclass(frozen=True, slots=True)
 class ElectionPlan:
-    """What to write and tell of the partitions that get a leader, and in a sentence why others get none."""
+    """The states to write and send for partitions that get a leader, and a sentence for each that gets none."""
 
     elected: dict[TopicPartition, ElectionResult] = field(default_factory=dict)
     failed: dict[TopicPartition, str] = field(default_factory=dict)

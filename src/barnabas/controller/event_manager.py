@@ -1,7 +1,7 @@
 """The controller's one queue: events are handled in order, one at a time (``ControllerEventManager.scala``).
 
-`ControllerEventManager.put` may be called from anywhere on the loop. The queue, the event in hand, its age and its time
-can be read at any moment.
+`ControllerEventManager.put` may be called from anywhere on the loop. The queue, the current event and its age can be
+read at any moment.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CLOSE_TIMEOUT_MS: Final = 5_000
 
 
 class QueuedEvent:
-    """An event on its way; `processing_started` is done once its turn has come, or will never come."""
+    """A queued event; `processing_started` is done when its processing begins, or when it never will."""
 
     __slots__ = ("enqueue_time_ms", "event", "processing_started")
 
@@ -50,7 +50,7 @@ class StateFigures:
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
-    """`event` is the one in hand (None when idle), in hand since `event_ms` milliseconds."""
+    """`event` is the current one (None when idle), in processing for `event_ms` milliseconds."""
 
     state: ControllerState
     event: str | None
@@ -61,7 +61,7 @@ class QueueStatus:
 
 
 class ControllerEventManager:
-    """`process` handles one event, and never raises: it decides by itself what an error leads to."""
+    """`process` handles one event and never raises: it handles errors itself."""
 
     def __init__(self, clock: Clock, process: Callable[[ControllerEvent], Awaitable[None]]) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""What can happen to a controller. Each event is a value; one that a caller waits for carries the future of its answer.
+"""The controller's events. Each is a value; an event whose answer a caller awaits carries the answer's future.
 
 `state` groups the kinds as Kafka's ``ControllerState`` does, for the metrics and the status page.
 """
@@ -46,7 +46,7 @@ class ControllerState(Enum):
 
 
 class ControllerEvent:
-    """One thing to be handled."""
+    """One event for the controller to handle."""
 
     state: ClassVar[ControllerState]
 
@@ -59,7 +59,7 @@ class ControllerEvent:
 
 
 class AnsweredEvent(ControllerEvent, Generic[T]):
-    """An event that somebody waits for."""
+    """An event whose answer a caller awaits."""
 
     answer: asyncio.Future[T]
 
@@ -83,35 +83,35 @@ class Startup(ControllerEvent):
 
 @dataclass(frozen=True, slots=True)
 class ControllerChange(ControllerEvent):
-    """``/controller`` was made or rewritten: somebody won."""
+    """``/controller`` was created or rewritten: a broker won the election."""
 
     state = ControllerState.ControllerChange
 
 
 @dataclass(frozen=True, slots=True)
 class Reelect(ControllerEvent):
-    """``/controller`` is gone: everybody tries."""
+    """``/controller`` was deleted: every broker tries to become the controller."""
 
     state = ControllerState.ControllerChange
 
 
 @dataclass(frozen=True, slots=True)
 class RegisterBrokerAndReelect(ControllerEvent):
-    """A new session began: this broker must register again, and try."""
+    """A new session began: this broker has to register again, and tries to become the controller."""
 
     state = ControllerState.ControllerChange
 
 
 @dataclass(frozen=True, slots=True)
 class Expire(ControllerEvent):
-    """This broker's session is gone, and with it its reign. It clears the queue before it enters it."""
+    """This broker's session expired, which ends its reign. This event clears the queue before it is queued."""
 
     state = ControllerState.ControllerChange
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelFailure(ControllerEvent):
-    """A channel to a broker failed in an unforeseen way: the reign can't be trusted to reach that broker."""
+    """A channel to a broker failed in an unforeseen way: the controller cannot rely on reaching that broker."""
 
     broker_id: int
     error: BaseException
@@ -180,7 +180,7 @@ class LeaderAndIsrResponseReceived(ControllerEvent):
 
 @dataclass(frozen=True, slots=True)
 class UpdateMetadataResponseReceived(ControllerEvent):
-    """An answer with an error; others are no events."""
+    """An answer with an error; successful answers are no events."""
 
     error: ErrorCode
     broker_id: int
@@ -212,7 +212,7 @@ class TopicUncleanLeaderElectionEnable(ControllerEvent):
 
 @dataclass(frozen=True, slots=True)
 class ZkPartitionReassignment(ControllerEvent):
-    """``/admin/reassign_partitions`` was made, or may be there again."""
+    """``/admin/reassign_partitions`` was created, or may exist again."""
 
     state = ControllerState.AlterPartitionReassignment
 
@@ -225,7 +225,7 @@ class PartitionReassignmentIsrChange(ControllerEvent):
 
 @dataclass(frozen=True, slots=True)
 class ZkReplicaLeaderElection(ControllerEvent):
-    """``/admin/preferred_replica_election`` was made, or may be there again."""
+    """``/admin/preferred_replica_election`` was created, or may exist again."""
 
     state = ControllerState.ManualLeaderBalance
 
@@ -258,7 +258,7 @@ class AllocateProducerIds(AnsweredEvent[ProducerIdsBlock]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReplicaLeaderElection(AnsweredEvent[dict[TopicPartition, "int | KafkaError"]]):
-    """ElectLeaders; `partitions` is None for all there are. Answered with each one's leader, or why there is none."""
+    """ElectLeaders; `partitions` is None for all. Answered with each partition's leader, or why there is none."""
 
     partitions: tuple[TopicPartition, ...] | None
     election_type: ElectionType
@@ -268,7 +268,7 @@ class ReplicaLeaderElection(AnsweredEvent[dict[TopicPartition, "int | KafkaError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ApiPartitionReassignment(AnsweredEvent[dict[TopicPartition, "KafkaError | None"]]):
-    """AlterPartitionReassignments; None as target cancels what is under way."""
+    """AlterPartitionReassignments; None as target cancels the current reassignment."""
 
     reassignments: dict[TopicPartition, tuple[int, ...] | None]
     answer: asyncio.Future[dict[TopicPartition, KafkaError | None]]

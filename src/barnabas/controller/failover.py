@@ -1,4 +1,4 @@
-"""A broker was just elected: it learns the cluster and puts it in order (``onControllerFailover``)."""
+"""The first work of a new controller: it reads the cluster and puts it in order (``onControllerFailover``)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Finalized features (KIP-584). In ZooKeeper mode Kafka 3.9 supports none, so there is nothing to finalize: features
-that another version finalized can be deleted, and everything else is refused with Kafka's words.
+"""Finalized features (KIP-584). In ZooKeeper mode Kafka 3.9 supports none. So features that another version finalized
+can be deleted, and every other change is refused with Kafka's words.
 """
 
 from __future__ import annotations

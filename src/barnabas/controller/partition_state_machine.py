@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 
 class StateChangeFailed(Exception):
-    """A transition that could not be made, and why; the state stays as it was (``StateChangeFailedException``)."""
+    """A failed transition and its reason; the state stays as it was (``StateChangeFailedException``)."""
 
 
 ElectionOutcome: TypeAlias = "LeaderAndIsr | StateChangeFailed | ZooKeeperError"
@@ -48,7 +48,7 @@ _TRIGGERED = (PartitionState.OfflinePartition, PartitionState.NewPartition)
 
 
 class PartitionStateMachine:
-    """`config` is asked anew each time, since the broker's configuration may change while it runs."""
+    """`config` is called anew each time, since the broker's configuration may change while it runs."""
 
     def __init__(
         self,

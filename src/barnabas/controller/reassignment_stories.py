@@ -1,4 +1,4 @@
-"""What the controller does when a reassignment is asked for or listed, or has moved on (`Reassignments`)."""
+"""The controller's stories when a reassignment is requested, listed, or makes progress (`Reassignments`)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""One reign: all that exists only while this broker is the controller, made at its election and dropped at its end.
+"""One reign: the state that exists while this broker is the controller, from its election to its end.
 
 The stories of a reign are in `failover`, `brokers`, `topics`, `answers`, `alter_partition`, `replica_election`,
-`producer_ids` and `reassignment`; each is given the `Reign`. Nothing outlives it: this broker's next reign begins with
-nothing.
+`producer_ids` and `reassignment`; each gets the `Reign`. No state outlives it: this broker's next reign begins empty.
 """
 
 from __future__ import annotations

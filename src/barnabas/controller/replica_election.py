@@ -1,4 +1,4 @@
-"""Elections that someone asks for: an operator, the legacy znode, or the controller itself to balance leaders."""
+"""Elections on request: of an operator, of the legacy znode, or of the controller itself to balance leaders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The controller's answers as wire messages: from a request to values the events carry, and back. Pure."""
+"""Converts requests for the controller into the values of its events, and results into responses. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Every transition and every request about one, a line each, with the event that caused it (``state-change.log``).
+"""The state-change log: a line for each transition and each request about one, with its cause (``state-change.log``).
 
-The newest lines stay in memory, for status pages; all go to the logger ``state.change``. The controller's own steps
-stand among them, and go to ``barnabas.controller``: operators ask about them first.
+The newest lines stay in memory, for status pages; all go to the logger ``state.change``. The controller's own steps are
+among them, and go to ``barnabas.controller``, where operators look first.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def described(state: LeaderAndIsr) -> str:
 
 
 class StateChangeLog:
-    """`cause` names the event in hand, and stands in every line."""
+    """`cause` names the current event, and is in every line."""
 
     def __init__(self, controller_id: int, clock: Clock) -> None:
         self.controller_id = controller_id

@@ -1,4 +1,4 @@
-"""A controller's state for the outside: plain values, Kafka's names (``kafka.controller:type=…``)."""
+"""A controller's state for status pages and metrics: plain values, Kafka's names (``kafka.controller:type=…``)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The controller removes delegation tokens that have expired (``DelegationTokenManager.expireTokens``).
 
-It looks at its election and every ``delegation.token.expiry.check.interval.ms`` from then on, where the brokers have a
-``delegation.token.secret.key``; the other brokers hear of each removal by a notification.
+If the brokers have a ``delegation.token.secret.key``, the controller checks at its election and then every
+``delegation.token.expiry.check.interval.ms``; the other brokers learn of each removal by a notification.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class DeletionClient:
-    """What the deletion needs of its controller (``ControllerDeletionClient``)."""
+    """The part of the controller that the deletion uses (``ControllerDeletionClient``)."""
 
     def __init__(
         self,

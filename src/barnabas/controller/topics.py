@@ -1,4 +1,4 @@
-"""Topics that are made, get more partitions, are deleted, or have their ISRs written by old leaders."""
+"""Handles changes of topics: they are created, extended, deleted, or old leaders wrote new ISRs themselves."""
 
 from __future__ import annotations
 

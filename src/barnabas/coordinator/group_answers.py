@@ -1,4 +1,4 @@
-"""What the group coordinator answers: descriptions, listings, offsets, and errors of the log in its clients' words."""
+"""The group coordinator's answers: descriptions, listings, offsets, and errors of the log as codes for its clients."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The coordinator of consumer groups: which groups are this broker's, their clocks, and their log.
+"""The coordinator of consumer groups: the groups of this broker, their clocks, and their log.
 
 A group belongs to one partition of ``__consumer_offsets``, and that partition's leader coordinates it. When the broker
 becomes leader it reads the partition to its end; until then requests get COORDINATOR_LOAD_IN_PROGRESS. When it ceases
-to lead, all requests that wait are told so and the groups are forgotten; the log has all that counts.
+to lead, it answers all waiting requests with an error and forgets the groups; the log has all that counts.
 
-`groups` decides; this module carries the decisions out: answers to the requests that wait, records to the log, a timer
-for the next deadline. Nothing is awaited between a group's decision and that.
+`groups` decides; this module carries the decisions out: answers to waiting requests, records to the log, a timer for
+the next deadline. There is no ``await`` between a group's decision and its execution.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A group's members and what they have in common, and the decisions that a group makes. Pure."""
+"""A group's members, their common protocols, and the group's decisions. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What one consumer group has committed. Pure.
+"""The committed offsets of one consumer group. Pure.
 
 An offset counts once its record is in the log, or, in a transaction, once the transaction's marker is. Until then the
-partition is *unstable*: another offset than the known one is about to count (KIP-447).
+partition is *unstable*: another offset is about to replace the known one (KIP-447).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class CommitRecord(NamedTuple):
 
 
 class GroupOffsets:
-    """The offsets of one group: committed, on their way to the log, and those of open transactions."""
+    """The offsets of one group: committed ones, those being written to the log, and those of open transactions."""
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id

@@ -1,4 +1,4 @@
-"""How a group comes to its next generation: from a member that asks for a rebalance to all assignments. Pure."""
+"""A group's rebalance: from a member's request for one to the assignments of the next generation. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GENERATION_MAX: Final = 2**31 - 1
 
 
 class RebalancingGroup(GroupMembership):
-    """A group whose members come to a new generation."""
+    """A group that can form a new generation of its members."""
 
     # --- members ----------------------------------------------------------------------------------------------
 

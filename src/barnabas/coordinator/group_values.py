@@ -73,7 +73,7 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A group's record on its way to the log; `Group.stored` gets it back with the outcome."""
+    """A group's record to be written to the log; `Group.stored` gets it back with the outcome."""
 
     record: KeyValue
     purpose: Purpose
@@ -84,7 +84,7 @@ class Write:
 
 @dataclass(slots=True)
 class GroupDecision:
-    """What is to be done: tickets to answer, and records to write, in the order in which they were decided."""
+    """A decision: tickets to answer, and records to write, in the order of the decisions."""
 
     answers: list[tuple[Ticket, JoinResult | SyncResult]] = field(default_factory=list)
     writes: list[Write] = field(default_factory=list)

@@ -1,13 +1,14 @@
-"""One consumer group: who is in it, which generation it is in, what it has committed. Pure.
+"""One consumer group: its members, its generation, and its committed offsets. Pure.
 
-The classic protocol (Kafka's ``GroupCoordinator`` and ``GroupMetadata``). Members *join*; when all are there, or the
-rebalance timeout has passed, a *generation* begins: everybody's join is answered, the leader with the list of members.
-The leader works out who reads what and hands it in with its *sync*; once that is in the log everybody's sync is
-answered and the group is stable. Then *heartbeats* keep members in; one that leaves, fails or joins begins it anew.
+The classic protocol (Kafka's ``GroupCoordinator`` and ``GroupMetadata``). Members *join*; when all have joined, or the
+rebalance timeout has passed, a *generation* begins: all joins are answered, the leader's with the list of members. The
+leader assigns the partitions to the members and sends the assignments with its *sync*. Once they are in the log, all
+syncs are answered and the group is stable. Then *heartbeats* keep members in the group; a member that leaves, fails or
+joins begins the next rebalance.
 
-The machine is told what happens (a request, a written record, the passing of time) and returns a `GroupDecision`:
-answers to requests, each with its ticket, and records to write, whose outcome `stored` takes. A heartbeat is answered
-at once. The machine never waits and never reads a clock; `next_deadline_ms` says when `tick` is due at the latest.
+The machine gets inputs (a request, a written record, the time) and returns a `GroupDecision`: answers to requests, each
+with its ticket, and records to write, whose outcome goes to `stored`. A heartbeat is answered at once. The machine
+never waits and never reads a clock; `next_deadline_ms` says when `tick` is due at the latest.
 
                 join                      all joined, or timeout            leader's sync is in the log
     Empty ───────────────▶ PreparingRebalance ───────▶ CompletingRebalance ───────▶ Stable

@@ -1,10 +1,10 @@
-"""The last leader epoch that a coordinator has heard of each partition of its topic, also of those led elsewhere."""
+"""The latest leader epoch that a coordinator knows of each partition of its topic, also of those led elsewhere."""
 
 from __future__ import annotations
 
 
 class LeaderEpochs:
-    """Tells news from what is late: leaders change while requests of an earlier controller are still on their way."""
+    """Recognizes late requests: leaders may change while requests of an earlier controller are still on their way."""
 
     def __init__(self) -> None:
         self._last: dict[int, int] = {}

@@ -1,6 +1,6 @@
 """The groups that one partition of ``__consumer_offsets`` holds, built from its records. Pure.
 
-It is loaded by `replay_stored`, record by record. What is committed later goes to the group itself.
+`replay_stored` loads it, record by record. Later commits go to the group itself.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Reads a partition of an internal topic to its end, as a newly elected coordinator does.
 
-What is stored there may be anything: clients may write to internal topics (those whose client id is ``__admin_client``,
-as in Kafka), disks rot, and a newer broker writes versions that are not known here. A record that cannot be read is
-passed over as if it had never been written: an earlier one of the same key counts, and the loading goes on. (Apache 3.9
-logs "Error loading offsets" and leaves the rest of the partition out.)
+The partition may contain unreadable records: clients may write to internal topics (those with the client id
+``__admin_client``, as in Kafka), disks rot, and newer brokers write versions that are unknown here. An unreadable
+record is skipped as if it had never been written: an earlier one of the same key counts, and the loading goes on.
+(Apache 3.9 logs "Error loading offsets" and ignores the rest of the partition.)
 
-A buffer holds tens of thousands of small records. They are taken up in slices: in one go the broker's session could end
-meanwhile, and a broker that is elected again loads again.
+A buffer holds tens of thousands of small records. They are loaded in slices: loaded in one go, the broker's ZooKeeper
+session could expire meanwhile, and a broker that is elected again has to load again.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""The coordinator of transactions: which transactional ids are this broker's, their log, their markers and timeouts.
+"""The coordinator of transactions: the transactional ids of this broker, their log, their markers and timeouts.
 
 A transactional id belongs to one partition of ``__transaction_state``, and that partition's leader coordinates it. The
-leader epoch is the coordinator's epoch, which every marker has, so that an older coordinator's markers are refused.
+leader epoch is the coordinator's epoch, which every marker carries, so that an older coordinator's markers are refused.
 When the broker becomes leader it reads the partition to its end; until then requests get COORDINATOR_LOAD_IN_PROGRESS.
-It completes transactions that it finds prepared, once that is replicated. When it ceases to lead, all is forgotten:
-the log has what counts.
+It completes prepared transactions once their records are replicated. When it ceases to lead, it forgets them all; the
+log has all that counts.
 
-A change is written in a story of its own: a client that hangs up meanwhile leaves nothing half done. Between a
-decision and its append nothing is awaited.
+A change is written in a story of its own, so that a client that disconnects meanwhile leaves nothing half done. There
+is no ``await`` between a decision and its append.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The end markers of transactions on their way to their partitions' leaders (``TransactionMarkerChannelManager``).
+"""Sends the end markers of transactions to their partitions' leaders (``TransactionMarkerChannelManager``).
 
-Every broker that leads such a partition has a queue. All that is in it goes out in one WriteTxnMarkers; the next
-request follows the answer. A marker that was refused for now, or whose leader is unknown or cannot be reached, goes a
-little later to the leader that the metadata name then, for as long as it takes. A deleted partition needs no marker
-(KAFKA-5610), but is not told by its absence from the metadata: a broker that has just begun may coordinate before it
-has heard of all partitions, and a transaction without one of its markers would be torn. So the partition is looked up.
+Each leader has a queue. All its markers go out in one WriteTxnMarkers; the next request follows the answer. If a marker
+is refused for now, or its leader is unknown or unreachable, it is sent again a little later to the current leader, for
+as long as it takes. A deleted partition needs no marker (KAFKA-5610). But a partition that is missing in the metadata
+need not be deleted: a broker that has just started may coordinate before it knows all partitions, and a transaction
+without one of its markers would be torn. So the partition is looked up in ZooKeeper.
 """
 
 from __future__ import annotations

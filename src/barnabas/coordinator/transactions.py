@@ -1,9 +1,9 @@
-"""One transactional id: its producer, and how far its transaction has come. Pure.
+"""One transactional id: its producer, and the state of its transaction. Pure.
 
-Kafka's ``TransactionMetadata``, and what ``TransactionCoordinator`` decides about it. A decision is an error, or the
-metadata that the transaction is to have next. These are written to ``__transaction_state``, and count when every
-in-sync replica has them (`written`): a coordinator that loads the log ends with the same metadata, since it takes up
-what it reads in the same way.
+Kafka's ``TransactionMetadata``, and the decisions of ``TransactionCoordinator`` about it. A decision is an error, or
+the transaction's next metadata. These are written to ``__transaction_state``, and count when every in-sync replica has
+them (`written`). A coordinator that loads the log ends with the same metadata, since it applies the records in the same
+way.
 
         init producer id             add partitions            end                  every partition has its marker
     ┌──▶ Empty ───────────────────────▶ Ongoing ─────────────▶ PrepareCommit ──────▶ CompleteCommit ──┐

@@ -1,4 +1,5 @@
-"""What `check` looks for: whose name it has, what it means, and the smallest history that shows it."""
+"""The anomalies that `check` looks for: their names and whose these are, what they mean, and the smallest history of
+each."""
 
 from __future__ import annotations
 

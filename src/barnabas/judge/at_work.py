@@ -1,4 +1,5 @@
-"""The clients of a run while they are at work: threads, one of which has all of ours as tasks; and who did not end."""
+"""The clients of a run while they work, in threads, one of which has all of ours as tasks; and which of them did not
+end."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ _SHOWN: Final = 4
 
 
 class ClientsAtWork:
-    """`stop` is set where one of them fails in a way of its own, which is in `trouble`."""
+    """Sets `stop` when one of them fails by an error of its own, which is then in `trouble`."""
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop
@@ -37,13 +38,14 @@ class ClientsAtWork:
         self._threads[-1].start()
 
     async def together(self, clients: Mapping[str, Coroutine[Any, Any, None]]) -> None:
-        """Clients by name, in the thread that this is called in. Raises what the first of them raises."""
+        """Runs clients by name in the calling thread. Raises what the first of them raises."""
         self._tasks_in = threading.current_thread()
         self._tasks = [asyncio.create_task(client, name=name) for name, client in clients.items()]
         await asyncio.gather(*self._tasks)
 
     def late(self, seconds: float) -> list[str]:
-        """Waits up to `seconds` for all of them; the names of those that have not ended, each with where it is."""
+        """Waits up to `seconds` for all of them. Returns the names of those that have not ended, each with where it
+        is."""
         deadline = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))

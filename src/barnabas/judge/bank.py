@@ -1,8 +1,8 @@
-"""Tellers move money between accounts in transactions; each knows its own accounts, which nobody else writes.
+"""Tellers move money between accounts in transactions. Each has accounts of its own, which nobody else writes.
 
-A record is ``VALUE BALANCE``, its key the account. What a teller has committed it remembers; where it does not know how
-a transaction ended it begins anew: another producer of its transactional id ends that transaction, and then the teller
-reads, as a committed reader, up to the end of the log. What it sees then adds up to what the bank has always had.
+A record is ``VALUE BALANCE``, its key the account. A teller remembers what it has committed. When it does not know how
+a transaction ended it begins again: another producer of its transactional id ends that transaction, and the teller
+reads, as a committed reader, to the end of the log. The balances that it sees add up to what the bank has always had.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ class Ledger:
         self.read_up_to = dict.fromkeys(sorted(set(self.places.values())), 0)
 
     def take(self, key: bytes | None, data: bytes | None) -> None:
-        """A committed record; those of other tellers' accounts say nothing."""
+        """Takes a committed record; records of other tellers' accounts are ignored."""
         value, _, balance = (data or b"").partition(b" ")
         if (account := decoded(key)) in self.places:
             self.accounts[account] = Account(decoded(balance), decoded(value))
 
     def note_total(self, journal: Journal, invoked: int, name: str) -> None:
-        """What was read, once all accounts are open."""
+        """Notes the sum that was read, once all accounts are open."""
         if len(self.accounts) == ACCOUNTS:
             total = sum(account.balance for account in self.accounts.values())
             journal.add(Op.TOTAL, invoked, offset=total, name=name)
 
     def transfer(self, chance: random.Random) -> dict[int, int]:
-        """The new balances of the accounts in the next transaction: first of all, those that are not open yet."""
+        """The new balances of the accounts in the next transaction; the first transactions open the accounts."""
         if missing := [key for key in self.places if key not in self.accounts]:
             return dict.fromkeys(missing, OPENED_WITH)
         payer = chance.choice([key for key, account in self.accounts.items() if account.balance > 0])
@@ -72,7 +72,7 @@ class Ledger:
         return {payer: self.accounts[payer].balance - amount, payee: self.accounts[payee].balance + amount}
 
     def records(self, work: Work, balances: dict[int, int]) -> Iterator[tuple[int, TopicPartition, Account, int]]:
-        """For each account that changes: where it is, what it will be, and the value of the record before it."""
+        """For each account that changes: its partition, its new balance, and the value of the record before it."""
         for key, balance in balances.items():
             before = self.accounts.get(key)
             yield key, self.places[key], Account(balance, work.notes.value()), NONE if before is None else before.value
@@ -115,7 +115,7 @@ async def _transfers(work: Work, cluster: Cluster, journal: Journal, name: str, 
 
 
 async def _look(cluster: Cluster, journal: Journal, name: str, ledger: Ledger) -> None:
-    """Reads what there is of all accounts, and adds it up. Raises ``TimeoutError`` where others keep it from that."""
+    """Reads all accounts and adds them up. Raises ``TimeoutError`` where the cluster does not let it."""
     invoked = now()
     deadline = invoked + READS_S * 10**9
     for at in ledger.read_up_to:
@@ -152,7 +152,7 @@ async def _transfer(
 
 
 async def _read_up(cluster: Cluster, at: TopicPartition, ledger: Ledger, deadline: int) -> None:
-    """Up to what is there now, as a committed reader."""
+    """Reads as a committed reader up to the present end."""
     end = (await cluster.list_offsets({at: LATEST}))[at].offset
     while ledger.read_up_to[at] < end:
         part = await fetch(cluster, at, ledger.read_up_to[at], READ_COMMITTED)

@@ -1,4 +1,4 @@
-"""The verdict on a history: every check, each a function of arrays that sorts at most."""
+"""The verdict on a history: every check is a function of arrays that does no more than sort."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class JudgeVerdict(NamedTuple):
 
     @property
     def limits(self) -> tuple[Finding, ...]:
-        """What the protocol or the configuration is known not to exclude."""
+        """Findings that the protocol or the configuration is known not to exclude."""
         return tuple(finding for one in self.judged for finding in one.findings if finding.limit is not None)
 
     @property
@@ -42,7 +42,7 @@ class JudgeVerdict(NamedTuple):
 
     @property
     def drivers(self) -> Mapping[str, int]:
-        """How many clients of each make there were. A member that comes back is another one."""
+        """How many clients of each driver there were. A member that comes back counts again."""
         return Counter(client.driver for client in self.history.context.clients if client.driver)
 
     def as_json(self) -> dict[str, Any]:
@@ -72,12 +72,12 @@ def check(history: OperationHistory) -> JudgeVerdict:
 
 
 def of_transactions(seen: Seen) -> list[Judged]:
-    """The checks of whole transactions, and of records for whole transactions, wherever they are."""
+    """The checks that need whole transactions, wherever their records are."""
     return [records.lost_writes(seen), records.torn_transactions(seen)]
 
 
 def of_partitions(seen: Seen) -> list[Judged]:
-    """The checks of partitions one by one, for which what was seen of one is enough."""
+    """The checks that need one partition at a time."""
     return [
         records.duplicates(seen),
         records.nonmonotonic_sends(seen),
@@ -101,7 +101,7 @@ def of_partitions(seen: Seen) -> list[Judged]:
 
 
 def in_order(judged: Iterable[Judged]) -> tuple[Judged, ...]:
-    """In the order of `ANOMALIES`; each of them has to be there once."""
+    """The findings in the order of `ANOMALIES`, each of which has to be there once."""
     by_name = {one.anomaly: one for one in judged}
     return tuple(by_name[anomaly] for anomaly in ANOMALIES)
 

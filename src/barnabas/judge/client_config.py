@@ -1,4 +1,4 @@
-"""What secures the connections of a run's clients: Kafka's properties, and what they are to each driver."""
+"""Settings that secure the connections of a run's clients: Kafka's properties, and the same for each driver."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _IDENTIFICATION: Final = "ssl.endpoint.identification.algorithm"
 
 
 def securing(settings: Mapping[str, str]) -> dict[str, str]:
-    """Those of a client's properties that secure its connections."""
+    """The properties that secure a client's connections."""
     return {name: value for name, value in settings.items() if name in SECURITY}
 
 
@@ -38,8 +38,8 @@ def encrypted(settings: Mapping[str, str]) -> bool:
 
 
 def of_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:
-    """The same by librdkafka's names. Raises `ConfigError` for what it does not take: stores that are not PEM, and
-    logins but PLAIN and SCRAM."""
+    """The same by librdkafka's names. Raises `ConfigError` for stores that are not PEM and for logins other than PLAIN
+    and SCRAM."""
     protocol = settings.get(PROTOCOL, "PLAINTEXT").upper()
     found = {PROTOCOL: protocol} if protocol != "PLAINTEXT" else {}
     if protocol.startswith("SASL"):

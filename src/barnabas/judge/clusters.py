@@ -19,7 +19,7 @@ PATIENCE_S: Final = 300
 
 
 class JudgedClusterError(Exception):
-    """A cluster could not be started, or did not do what it was told."""
+    """A cluster could not be started, or did not do as it was told."""
 
 
 class Brokers(Protocol):
@@ -32,7 +32,7 @@ class Brokers(Protocol):
     def ids(self) -> Sequence[int]: ...
 
     def kill(self, broker: int) -> None:
-        """At once, as by ``kill -9``. One that has ended by itself stays so."""
+        """Ends the process at once, as by ``kill -9``. A process that has ended by itself stays so."""
 
     def shutdown(self, broker: int) -> None:
         """A controlled shutdown; returns when the process has ended."""
@@ -45,11 +45,11 @@ class Brokers(Protocol):
         """Returns when the broker answers."""
 
     def fill_disk(self, broker: int) -> None:
-        """From now on no file that the broker writes may grow: until it is started again, which `start` does."""
+        """From now on no file of the broker may grow, until `start`."""
 
 
 class LocalBrokers:
-    """What ``barnabas up`` has started under `directory`."""
+    """The brokers that ``barnabas up`` has started under `directory`."""
 
     def __init__(self, directory: Path | str) -> None:
         self._directory = Path(directory).absolute()
@@ -155,9 +155,9 @@ class ApacheBrokers:
 
 
 class ScriptBrokers:
-    """Any cluster: ``SCRIPT kill|shutdown|pause|resume|fill-disk|start BROKER``, which ends with 0 when that is done.
+    """Any cluster: ``SCRIPT kill|shutdown|pause|resume|fill-disk|start BROKER``, which exits with 0 when that is done.
 
-    ``SCRIPT brokers`` says the brokers' ids, in a line.
+    ``SCRIPT brokers`` prints the brokers' ids in a line.
     """
 
     def __init__(self, script: Path | str, bootstrap: str) -> None:

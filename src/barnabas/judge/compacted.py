@@ -1,6 +1,7 @@
-"""Compaction: of each key the last record stays. A tombstone goes in the end, and before it all that it deletes.
+"""Compaction keeps the last record of each key. A tombstone is removed in the end, after all that it deletes.
 
-A tombstone is a send whose `name` is `TOMBSTONE`: a record without a value, which carries the history's in a header.
+A tombstone is a send whose `name` is `TOMBSTONE`: a record without a value, which carries the history's value in a
+header.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _DEFAULT_MS: Final = "86400000"
 
 
 def tombstones(seen: Seen) -> Column:
-    """Those of compacted places that were sent, or may have been."""
+    """The tombstones in compacted topics that were sent, or may have been."""
     history = seen.history
     bare = np.array([name == TOMBSTONE for name in history.names] + [False])
     rows = seen.sends[bare[history.name[seen.sends]]]
@@ -29,7 +30,7 @@ def tombstones(seen: Seen) -> Column:
 
 
 def forgotten(seen: Seen) -> Column:
-    """The tombstones that may have gone by the end of the scans: each stays for ``delete.retention.ms`` at least."""
+    """The tombstones that may be removed by the end of the scans: each stays for at least ``delete.retention.ms``."""
     history = seen.history
     rows = tombstones(seen)
     retention = np.array(
@@ -48,7 +49,7 @@ def forgotten(seen: Seen) -> Column:
 
 
 def deleted_by_tombstones(seen: Seen, rows: Column) -> Column:
-    """Whether each of these sends may have gone with a tombstone of its key that is no longer there, or is one."""
+    """Whether each of these sends is a removed tombstone of its key, or may have been deleted by one."""
     gone = forgotten(seen)
     keys, offsets, _ = _last(seen, gone, _highest(seen)[gone])
     at, known = _found(keys, composite(seen.history.place[rows], seen.history.key[rows]))
@@ -57,7 +58,7 @@ def deleted_by_tombstones(seen: Seen, rows: Column) -> Column:
 
 
 def _last(seen: Seen, rows: Column, offsets: Column) -> tuple[Column, Column, Column]:
-    """Every key of these rows in ascending order, its highest offset, and its row of that."""
+    """Every key of these rows in ascending order, its highest offset, and the row of that."""
     keys = composite(seen.history.place[rows], seen.history.key[rows])
     order = np.lexsort((offsets, keys))
     final = order[np.append(np.diff(keys[order]) != 0, True)[: len(order)]]
@@ -65,14 +66,14 @@ def _last(seen: Seen, rows: Column, offsets: Column) -> tuple[Column, Column, Co
 
 
 def _found(keys: Column, wanted: Column) -> tuple[Column, Column]:
-    """Where each is among the keys, which are in ascending order, and whether it is; -1 where there are none."""
+    """For each: its place among the keys, which are in ascending order, or -1; and whether it is there."""
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return at, np.append(keys, NONE)[at] == wanted
 
 
 def _highest(seen: Seen) -> Column:
-    """By row of a send to a compacted place: the highest offset where anybody knows it to stand, `NEVER` where that is
-    not known. A record may stand twice, and compaction leaves the last copy alone."""
+    """By row of a send to a compacted topic: its highest known offset, or `NEVER`. A record may be there twice, and
+    compaction keeps the last copy alone."""
     history = seen.history
     reads, sends = seen.reads, seen.send_of_read
     right = seen.compacted[history.place[reads]] & (history.place[reads] == history.place[sends]) & (sends >= 0)
@@ -82,8 +83,8 @@ def _highest(seen: Seen) -> Column:
 
 
 def stay(seen: Seen) -> Column:
-    """Whether each of `reads` is of a record that compaction leaves where it is: the last one of its key among all that
-    may have been sent, committed, and no tombstone; and of that the copy with the highest offset."""
+    """Whether compaction leaves the record of each of `reads`: it is committed, no tombstone, and the last of its key
+    among all that may have been sent; of several copies, the one with the highest offset."""
     history = seen.history
     stay = ~seen.compacted[history.place[seen.reads]]
     if stay.all():
@@ -100,7 +101,7 @@ def stay(seen: Seen) -> Column:
 
 
 def resurrected_keys(seen: Seen) -> Judged:
-    """A key's record is there, and the tombstone that came behind it is not any more."""
+    """A key's record is there, and the later tombstone is not."""
     history = seen.history
     txn = np.append(seen.outcome, TransactionOutcome.COMMITTED)[seen.txn_of(seen.send_of_read)]
     kept = seen.read_scan & ~seen.read_rc & seen.compacted[history.place[seen.reads]]

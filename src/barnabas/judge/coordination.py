@@ -1,7 +1,7 @@
-"""The proxy between brokers and ZooKeeper: each broker has an address of its own there, and links that are cut alone.
+"""The proxy between brokers and ZooKeeper: each broker has its own address there, so that its link can be cut alone.
 
-ZooKeeper's frames have their size before them, as Kafka's do. A broker whose link is cut for longer than its session
-lasts is another's to lead for, though clients and brokers still reach it.
+ZooKeeper's frames begin with their size, as Kafka's do. When a broker's link is cut for longer than its session lasts,
+others lead in its place, though clients and brokers still reach it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ SESSION_MS: Final = 6_000
 
 
 class ProxiedZooKeeper:
-    """`proxy`, and what it asks of each broker's configuration. `address` tells where ZooKeeper is, once it runs."""
+    """`proxy`, and the configuration that each broker needs for it. `address` gives ZooKeeper's address once it
+    runs."""
 
     def __init__(self, ids: range, address: Callable[[], str], seed: int = 0) -> None:
         self._address = address

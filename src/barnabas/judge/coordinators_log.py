@@ -1,4 +1,4 @@
-"""What transaction coordinators wrote down: all of ``__transaction_state``, read from its leaders."""
+"""The records of transaction coordinators: all of ``__transaction_state``, read from its leaders."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Written = tuple[str, WrittenState | None]
 
 
 def written(key: Bytes, value: Bytes | None, leader_epoch: int) -> Written:
-    """What a record of that log says. `leader_epoch` is its batch's."""
+    """The contents of a record of that log. `leader_epoch` is its batch's."""
     transactional_id = TransactionLogKey.decode(key, 0, 2)[0].transactional_id
     if value is None:
         return transactional_id, None
@@ -59,8 +59,8 @@ def written(key: Bytes, value: Bytes | None, leader_epoch: int) -> Written:
 
 
 async def coordinators_log(work: Work) -> Mapping[TopicPartition, list[Written]]:
-    """What is in each partition, in its order. Raises what `connect`'s cluster raises where one cannot be read for two
-    minutes."""
+    """The records of each partition in their order. Raises the cluster client's error where a partition cannot be read
+    for two minutes."""
     async with work.connect() as cluster:
         places = (await cluster.refresh([TRANSACTION_STATE_TOPIC])).partitions(TRANSACTION_STATE_TOPIC)
         return {

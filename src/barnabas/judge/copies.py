@@ -1,11 +1,10 @@
-"""Records that stand at several offsets of a partition, and the batches that hold them: whose work that is.
+"""Records at several offsets of a partition, and the batches that hold them, which tell who wrote them twice.
 
-A broker knows a batch again by its producer id, epoch and sequence. A client that takes another epoch and sends again
-under it what nobody has answered makes a new batch of what may be written: no broker can know that one again.
-librdkafka does that (`LIMITS`, ``librdkafka-new-epoch``), and counts its epochs by itself, so that no broker has a part
-in it. It is told from a broker's work by the batches in the log, which are noted of each record that was found at
-several offsets, by the scan or before it (`barnabas.judge.following`): they have one producer id, and epochs that grow
-with the offsets.
+A broker recognizes a repeated batch by its producer id, epoch and sequence. A client that takes another epoch and sends
+again under it what was not answered makes a new batch of records that may be written: no broker can recognize that.
+librdkafka does so (`LIMITS`, ``librdkafka-new-epoch``), and counts its epochs by itself, so no broker has a part in it.
+The batches in the log tell this from a broker's fault. They are noted of each record that was found at several offsets,
+by the scan or before it (`barnabas.judge.following`): they have one producer id, and epochs that grow with the offsets.
 """
 
 from __future__ import annotations
@@ -33,22 +32,22 @@ class Copy(NamedTuple):
 
 
 class Batches:
-    """The records of a partition that were read, and whose batch each was in: six numbers for each of them, and nothing
-    that Python's garbage collector looks at."""
+    """The records of a partition that were read, with their batches: six numbers each, in which Python's garbage
+    collector has nothing to look at."""
 
     def __init__(self) -> None:
         self._batches = array("q")
         self._records = array("q")
 
     def add(self, header: BatchHeader, records: Iterable[tuple[int, int]]) -> None:
-        """`records` are by value and offset. They may be added again, by another reader of the same partition."""
+        """Adds `records` by value and offset. Another reader of the same partition may add the same ones."""
         which = len(self._batches) // 3
         self._batches.extend((header.producer_id, header.producer_epoch, header.base_sequence))
         for value, offset in records:
             self._records.extend((value, offset, which))
 
     def copies(self) -> Iterator[Copy]:
-        """Those of all records whose value was read at more than one offset, each once."""
+        """Each record, once per offset, whose value was read at more than one offset."""
         records = np.array(self._records, np.int64).reshape(-1, 3)
         value, first = np.unique(records[:, 0], return_inverse=True)
         lowest, highest = np.full(len(value), NEVER), np.full(len(value), NONE)
@@ -61,7 +60,7 @@ class Batches:
 
 
 def noted(seen: Seen, sends: Column, reads: Column) -> Column:
-    """The row that tells which batch holds each of these records where it was read, or -1."""
+    """By record and offset: the row that names its batch, or -1."""
     history = seen.history
     rows, of = _copies(seen)
     distinct = np.unique(of)
@@ -74,10 +73,10 @@ def noted(seen: Seen, sends: Column, reads: Column) -> Column:
 
 def sent_under_new_epochs(seen: Seen, sends: Column, reads: Column) -> Column:
     """By row of a send by an idempotent producer: whether its client itself wrote it several times, each time under a
-    later epoch. `reads` are all of these records where they were sent to.
+    later epoch. `reads` are all reads of these records in the partition they were sent to.
 
-    Everything has to be known for that: a batch of one producer wherever anybody read the record. A client that was
-    told where it is does not send it again, so that its producer may have been told of the last one alone.
+    That holds only where the batch of every copy is known and is of one producer. A client that was told an offset does
+    not send again, so its producer may have been told of the last copy only.
     """
     history = seen.history
     rows, of = _copies(seen)
@@ -96,8 +95,8 @@ def sent_under_new_epochs(seen: Seen, sends: Column, reads: Column) -> Column:
 
 
 def _copies(seen: Seen) -> tuple[Column, Column]:
-    """The rows that tell the batches of records in the partition that they were sent to, and their sends: in the order
-    of the sends, and of the offsets."""
+    """The rows that name the batches of records in the partition that they were sent to, with their sends, in the order
+    of sends and offsets."""
     history = seen.history
     rows = history.rows(Op.COPY)
     of = seen.send_of(history.value[rows])
@@ -108,7 +107,7 @@ def _copies(seen: Seen) -> tuple[Column, Column]:
 
 
 def _batches(seen: Seen, rows: Column) -> tuple[Column, Column]:
-    """The producer id and the epoch that each of these rows tells, -1 where it tells none."""
+    """The producer id and the epoch in each of these rows, -1 where it has none."""
     names = [*seen.history.names, ""]
     distinct, which = np.unique(seen.history.name[rows], return_inverse=True)
     found = [_BATCH.fullmatch(names[code]) for code in distinct.tolist()]

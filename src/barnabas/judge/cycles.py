@@ -1,11 +1,11 @@
-"""Adya's cycles among committed transactions, over writes (G0) and over what was read (G1c); intermediate reads (G1b).
+"""Adya's cycles among committed transactions, by writes (G0) and by reads (G1c); and intermediate reads (G1b).
 
-T before U by writes: a record of U stands next to, and behind, one of T. T before U by reads: U read a record of T.
-Kafka isolates neither writes from writes nor a poll from the middle of a transaction: such cycles are its known limits,
-labelled and counted. A cycle over reads alone is none of them.
+T comes before U by writes when a record of U is right behind one of T. T comes before U by reads when U read a record
+of T. Kafka isolates neither writes from writes nor a poll from the middle of a transaction: such cycles are its known
+limits, labelled and counted. A cycle of reads alone is no known limit.
 
-A cycle that goes forward in the order of the commits has to come back somewhere: only the stretches of that order that
-an edge goes back over are searched, so that a healthy history costs no more than sorting it.
+A cycle has to come back somewhere in the order of the commits. Only the stretches of that order over which an edge goes
+back are searched, so a healthy history costs no more than sorting it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DeleteRecords: what lies below a log's start has gone for good, once somebody was told so."""
+"""DeleteRecords: what lies below a log's start is gone for good, once somebody was told so."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KILLS = ("kill", "disk-full")
 
 
 def acknowledged_deletes(seen: Seen) -> Column:
-    """Those that say before which offset."""
+    """The acknowledged deletes that have an offset."""
     history = seen.history
     rows = history.rows(Op.DELETE)
     chosen: Column = rows[(history.status[rows] == Status.OK) & (history.offset[rows] >= 0)]
@@ -27,7 +27,7 @@ def acknowledged_deletes(seen: Seen) -> Column:
 
 
 def deleted_by_then(seen: Seen, rows: Column) -> Column:
-    """For each of these rows: below which offset its partition's records may have been deleted when it completed."""
+    """For each row: the offset below which records of its partition may have been deleted when it completed."""
     history = seen.history
     found = np.zeros(len(rows), np.int64)
     deletes = history.rows(Op.DELETE)
@@ -42,7 +42,8 @@ def deleted_by_then(seen: Seen, rows: Column) -> Column:
 
 
 def deleted_reads(seen: Seen) -> Judged:
-    """A reader had a record below where a DeleteRecords had ended before the reader could have asked for it."""
+    """A reader had a record below the offset of a DeleteRecords that had ended before the reader can have fetched
+    it."""
     history = seen.history
     deletes = acknowledged_deletes(seen)
     reads, asked = _asked(seen, deletes)
@@ -67,8 +68,9 @@ def deleted_reads(seen: Seen) -> Judged:
 
 
 def _asked(seen: Seen, deletes: Column) -> tuple[Column, Column]:
-    """The reads where somebody deletes, and when each was asked for at the earliest: clients fetch ahead of their
-    polls, so that is when a reader began with the partition. Reads of which that is not known are left out."""
+    """Reads in partitions with deletions, and the earliest time at which each can have been fetched. Clients fetch
+    ahead of their polls, so that is when a reader began with the partition; where that is unknown the read is left
+    out."""
     history = seen.history
     wanted = np.zeros(len(history.places) + 1, bool)
     wanted[history.place[deletes]] = True
@@ -87,7 +89,7 @@ def _asked(seen: Seen, deletes: Column) -> tuple[Column, Column]:
 
 
 def killed_before(seen: Seen, rows: Column) -> Column:
-    """Of each row: whether a broker had been killed by then, one that knows its logs' starts from a checkpoint."""
+    """For each row: whether a broker had been killed by then whose log starts come from a checkpoint."""
     history = seen.history
     kills = np.array([name.partition(" ")[0] in _KILLS for name in history.names] + [False])
     nemesis = history.rows(Op.NEMESIS)
@@ -97,7 +99,8 @@ def killed_before(seen: Seen, rows: Column) -> Column:
 
 
 def while_isolated(seen: Seen, rows: Column, words: Collection[str] = ("isolate",)) -> Column:
-    """Of each row: whether a broker was isolated meanwhile, or not back yet; `words` are what does that."""
+    """For each row: whether a broker was isolated meanwhile, or not yet back; `words` are the nemesis' words for
+    that."""
     history = seen.history
     begins, ends = (
         np.array([name.partition(" ")[0] in these for name in history.names] + [False]) for these in (words, ("heal",))

@@ -48,7 +48,7 @@ def _open(seen: Seen) -> tuple[Column, Column, Column, Column, int]:
 
 
 def hanging_transactions(seen: Seen) -> Judged:
-    """Records without a marker, though the transaction's end was acknowledged, or its time was over long ago."""
+    """Records without a marker, though their transaction's end was acknowledged, or its timeout was over long ago."""
     history = seen.history
     reads, place, txn, ended_later, evaluated = _open(seen)
     timeout = np.array(
@@ -73,19 +73,19 @@ def hanging_transactions(seen: Seen) -> Judged:
 
 
 def may_forget(version: str) -> bool:
-    """Whether brokers of this `APACHE_VERSION` have `FORGOTTEN`; those that nobody knows the version of have not."""
+    """Whether brokers of this `APACHE_VERSION` have `FORGOTTEN`; brokers of an unknown version have not."""
     return bool(version) and tuple(map(int, version.split(".")[:2])) < _REMEMBERS
 
 
 def _loading(history: OperationHistory) -> Column:
-    """The rows of coordinators that said for longer than any load takes that they load."""
+    """The rows of coordinators that answered for longer than any load takes that they load."""
     rows = history.rows(Op.LOADING)
     found: Column = rows[history.completed[rows] - history.invoked[rows] >= LOADS_S * 10**9]
     return found
 
 
 def _told_of(seen: Seen, rows: Column, place: Column, txn: Column) -> Column:
-    """Of each transaction and place: whether one of `rows` is of it, each of which tells a producer's last record."""
+    """For each transaction and partition: whether one of `rows`, which name a producer's last record, is about it."""
     history = seen.history
     width = len(seen.txns) + 1
     theirs = seen.txn_of(seen.send_of(history.value[rows]))
@@ -95,8 +95,8 @@ def _told_of(seen: Seen, rows: Column, place: Column, txn: Column) -> Column:
 
 
 def _held_past_its_end(seen: Seen, place: Column, ends: Column) -> Column:
-    """Of each place and end of a transaction, -1 for none: whether it was acknowledged while the coordinator held that
-    transaction for open, as the history has it."""
+    """For each partition and end of a transaction, -1 for none: whether the end was acknowledged while the coordinator
+    held the transaction open, by the history."""
     history = seen.history
     ids, owner = seen.owners
     acknowledged = (ends >= 0) & (history.status[ends] == Status.OK)
@@ -110,7 +110,7 @@ def _held_past_its_end(seen: Seen, place: Column, ends: Column) -> Column:
 
 
 def stuck_last_stable_offsets(seen: Seen) -> Judged:
-    """Committed readers end below the high watermark, and no open transaction is there to wait for."""
+    """Committed readers end below the high watermark, and there is no open transaction to wait for."""
     history = seen.history
     both = np.flatnonzero((seen.scanned_all >= 0) & (seen.scanned_committed >= 0))
     everything, committed = seen.scanned_all[both], seen.scanned_committed[both]

@@ -1,4 +1,4 @@
-"""What a check found: how often, with the first examples, each the few rows that show it."""
+"""The result of a check: how often it found something, with the first examples, each the few rows that show it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Finding:
 
 
 class Judged(NamedTuple):
-    """`evaluated` counts what could have shown the anomaly: with none of it, a clean verdict says nothing."""
+    """`evaluated` counts what could have shown the anomaly: where it is 0, a clean verdict says nothing."""
 
     anomaly: str
     evaluated: int
@@ -62,7 +62,7 @@ def judged(
 ) -> Judged:
     """`rows` has the shape (findings, rows of each), -1 where there is none; `sentence` formats those rows' fields.
 
-    The first of `limits` whose mask (one truth for each finding) holds names what excuses a finding.
+    The first of `limits` whose mask (one truth for each finding) holds is the name of what excuses a finding.
     """
     table = np.asarray(rows, np.int64)
     if table.size == 0:

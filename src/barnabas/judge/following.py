@@ -1,8 +1,8 @@
-"""The batches of records that are gone before the scan: in topics that are compacted, or whose records are deleted.
+"""Notes the batches of records that may be gone before the scan, in compacted topics and in those with deletions.
 
-What stands twice there is read twice by readers, and its batches tell whose work that is (`barnabas.judge.copies`). The
-scan finds them only where both copies are there still. So a reader of these topics alone goes along with their ends
-while the run lasts, and keeps of each record what the scan would note of it.
+A record that is there twice is read twice by readers, and its batches tell who wrote it twice
+(`barnabas.judge.copies`). The scan finds them only where both copies are still there. So one reader follows the ends of
+these topics during the run, and keeps of each record what the scan would note.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _FETCH_MS = 5_000
 
 
 async def follow(work: Work, name: str) -> None:
-    """Notes what is in the topics of `COMPACTION` and `DELETION` in `Work.batches`. What it comes too late for has no
-    batch there, and nothing is excused by it."""
+    """Notes the batches of the topics of `COMPACTION` and `DELETION` in `Work.batches`. A batch that is gone before it
+    comes is missing there, and excuses nothing."""
     topics = [work.topics[workload] for workload in (COMPACTION, DELETION) if workload in work.topics]
     async with work.connect() as cluster:
         await asyncio.gather(*(_follow(work, cluster, at) for at in work.places() if at.topic in topics))
@@ -43,7 +43,7 @@ async def _follow(work: Work, cluster: Cluster, at: TopicPartition) -> None:
 
 
 async def _read_on(work: Work, cluster: Cluster, at: TopicPartition, offset: int) -> int:
-    """Where it goes on. Raises one of `TROUBLE`."""
+    """Reads on, and returns where to continue. Raises one of `TROUBLE`."""
     try:
         data = (await fetch(cluster, at, offset, READ_UNCOMMITTED, _FETCH_MS)).records or b""
     except KafkaError as error:

@@ -1,12 +1,12 @@
 """Histories: what each client asked for, when, and what came of it; in memory as numpy columns, on disk as Parquet.
 
-A row is one operation of one client. Its outcome has three values: `Status.OK` was acknowledged, `Status.FAILED`
-certainly did not happen, `Status.UNKNOWN` is everything else (a time that ran out, a connection that broke, a client
-that died): it may have happened, or may happen later. Rows of a client stand in the order of their invocation; the
-records that one poll returned stand in the order in which it returned them.
+A row is one operation of one client, with one of three outcomes: `Status.OK` was acknowledged, `Status.FAILED`
+certainly did not happen, and `Status.UNKNOWN` is everything else (a timeout, a broken connection, a dead client): it
+may have happened, or may happen later. Rows of a client are in the order of their invocation, and records of one poll
+in the order in which it returned them.
 
-Every record that is sent carries a value that no other record of the history carries, so that whoever reads it knows
-which send it came from. docs/judge.md tells what each column means for each kind of operation.
+No two sent records have the same value, so a read tells which send it came from. docs/judge.md says what each column
+means for each kind of operation.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class HistoryError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Who did something, and what it was promised. `scan` reads every partition once, from its start to its end."""
+    """A client and its guarantees. A client with `scan` reads every partition once, from its start to its end."""
 
     name: str
     driver: str = ""
@@ -99,7 +99,7 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the rows speak of: clients by number, topics with their configurations, and facts about the cluster."""
+    """What the rows refer to: clients by number, topics with their configurations, and facts about the cluster."""
 
     clients: tuple[Client, ...] = ()
     topics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -202,7 +202,7 @@ def _words(codes: Column, words: Sequence[str]) -> Any:
 
 
 def read(path: Path | str) -> OperationHistory:
-    """Raises `HistoryError` for what is none, and ``OSError``."""
+    """Raises `HistoryError` where the file is no history, and ``OSError``."""
     try:
         table = pq.read_table(path, read_dictionary=["op", "status", "topic", "name", "error"])
     except pa.ArrowInvalid as error:
@@ -211,7 +211,7 @@ def read(path: Path | str) -> OperationHistory:
 
 
 def context_of(schema: Any, path: Path | str) -> Context:
-    """What a file's schema says of all of its rows. Raises `HistoryError` where it is no history's."""
+    """The context in a file's schema. Raises `HistoryError` where the file is no history."""
     missing = [name for name in SCHEMA.names if name not in (*schema.names, *LATER)]
     if missing:
         raise HistoryError(f"{path} is no history: it has no column {', '.join(missing)}")
@@ -302,7 +302,7 @@ def _places(topic: Column, topics: Sequence[str], partition: Column) -> tuple[Co
 
 @dataclass(slots=True)
 class Row:
-    """One operation, as it is recorded. `completed` None: nobody knows."""
+    """One operation, as it is recorded. `completed` is None where it never completed."""
 
     process: int
     op: Op
@@ -325,10 +325,11 @@ _TEXTS: Final = ("topic", "name", "error")
 
 
 class Recording:
-    """Rows as they come, of any number of clients, in columns of numbers: a run of an hour fits into memory, and
-    Python's garbage collector, which would stop all threads while it looks at every row, finds nothing to look at.
+    """Rows of any number of clients, as they come, in columns of numbers. A run of an hour fits into memory, and
+    Python's garbage collector, which would stop all threads to look at every row, finds nothing to look at.
 
-    One thread may add while others look."""
+    One thread may add while others look.
+    """
 
     def __init__(self) -> None:
         self._columns = [array("q") for _ in SCHEMA.names]
@@ -351,8 +352,8 @@ class Recording:
                 column.frombytes((texts[np.array(more)] if name in _TEXTS and more else more).tobytes())
 
     def acknowledged(self, *ops: Op) -> Iterator[tuple[int, int, int]]:
-        """When each operation of these kinds that was acknowledged was invoked and when it completed, and when it was
-        invoked by the wall clock."""
+        """For each acknowledged operation of these kinds: when it was invoked and completed, and when it was invoked by
+        the wall clock."""
         with self._lock:
             _, op, status, invoked, completed, wall, *_ = (np.array(column) for column in self._columns[:6])
         found = np.isin(op, ops) & (status == Status.OK)

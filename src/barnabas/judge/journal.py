@@ -1,4 +1,4 @@
-"""What clients write down as they go: a journal for each, one clock and one source of values for all."""
+"""Journals in which clients write down what they do: one for each, with one clock and one source of values for all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TRANSACTION_TIMEOUT_MS = 20_000
 
 
 class Journal:
-    """One client's rows. `invoked` is what `now` said before the client was called; a row completes by being added."""
+    """One client's rows. `invoked` is the time from before the client was called; adding a row completes it."""
 
     def __init__(self, process: int, rows: Recording) -> None:
         self._process = process
@@ -49,7 +49,7 @@ class Journal:
 
 
 class AcknowledgedEnd(NamedTuple):
-    """When a transaction's end was asked for and acknowledged, and when it was asked for by the wall clock."""
+    """When a transaction's end was requested and acknowledged, and when it was requested by the wall clock."""
 
     invoked: int
     completed: int
@@ -77,12 +77,12 @@ class Notes:
             return Journal(len(self._clients) - 1, self._recordings[-1])
 
     def groups(self) -> list[str]:
-        """Those that had members."""
+        """The groups that had members."""
         with self._lock:
             return sorted({client.group for client in self._clients if client.group is not None})
 
     def acknowledged_ends(self) -> dict[str, list[AcknowledgedEnd]]:
-        """By transactional id: the ends of all of its transactions that were acknowledged, in no order."""
+        """By transactional id: all acknowledged ends of its transactions, in no order."""
         found: dict[str, list[AcknowledgedEnd]] = {}
         with self._lock:
             for client, rows in zip(self._clients, self._recordings, strict=True):

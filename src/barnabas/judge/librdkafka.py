@@ -32,10 +32,10 @@ def said(error: KafkaException) -> KafkaError:
 
 @contextmanager
 def fatal_errors() -> Iterator[None]:
-    """A producer's fatal error is ``KafkaException``, also where it comes while others are told.
+    """Within it a producer's fatal error is raised as ``KafkaException``, also when it comes during other callbacks.
 
-    The binding raises it as soon as librdkafka calls back with it, and in a flush, and so in an EndTxn, it goes on
-    calling back what waits for its records: there Python finds an exception that nobody has raised, and makes a
+    The binding raises it as soon as librdkafka calls back with it. In a flush, and so in an EndTxn, librdkafka goes on
+    with the callbacks of waiting records. There Python finds an exception that nobody has raised, and makes a
     ``SystemError`` of it.
     """
     try:
@@ -50,10 +50,10 @@ def fatal_errors() -> Iterator[None]:
 
 
 def within(seconds: float, call: Callable[[], object]) -> None:
-    """Makes a call of librdkafka's, and raises ``KafkaException`` of ``_TIMED_OUT`` where it has not returned by then.
+    """Makes a call of librdkafka's. Raises ``KafkaException`` of ``_TIMED_OUT`` when it has not returned by then.
 
-    `send_offsets_to_transaction` outlives its own timeout for good now and then (librdkafka 2.16.0). Its thread stays
-    and holds the client, which is of no use to anybody.
+    `send_offsets_to_transaction` sometimes never returns, whatever its timeout (librdkafka 2.16.0). Its thread stays
+    and holds the client, which nobody can use any more.
     """
     returned: Future[object] = Future()
 
@@ -77,7 +77,7 @@ def transactional_producer(work: Work, name: str) -> Producer:
 
 
 def group_consumer(work: Work, group: str, isolation: str) -> Consumer:
-    """A member that commits for itself."""
+    """A member that commits explicitly."""
     return Consumer(
         {
             **work.librdkafka(),
@@ -93,12 +93,12 @@ def group_consumer(work: Work, group: str, isolation: str) -> Consumer:
 
 
 def place_of(message: Message) -> tuple[TopicPartition, int]:
-    """Where it is, and its offset."""
+    """Its partition and offset."""
     return TopicPartition(str(message.topic()), int(message.partition() or 0)), int(message.offset() or 0)
 
 
 class RecordUnderWay:
-    """One record under way; librdkafka calls it when it knows what became of it."""
+    """One record in flight; librdkafka calls it with the outcome."""
 
     def __init__(self, journal: Journal, at: TopicPartition, txn: int, bare: bool = False, **fields: int) -> None:
         self.journal, self.at, self.txn, self.fields = journal, at, txn, fields
@@ -141,7 +141,7 @@ def send(producer: Producer, sending: RecordUnderWay, payload: bytes | None = No
 
 
 def flush(producer: Producer, seconds: float) -> None:
-    """Waits so long for what was sent. Raises ``KafkaException`` for a fatal error."""
+    """Waits so long for the records in flight. Raises ``KafkaException`` for a fatal error."""
     with fatal_errors():
         producer.flush(seconds)
 
@@ -183,7 +183,7 @@ def _write(
 
 
 def delete(work: Work, name: str) -> None:
-    """Deletes records, now here and now there, up to somewhere between where the log begins and where it ends."""
+    """Deletes records of one partition after the other, up to an offset between the log's start and its end."""
     chance = random.Random(name)
     journal = work.notes.journal(Client(name, THEIRS))
     admin = AdminClient({**work.librdkafka(), **QUIET})
@@ -240,8 +240,8 @@ def _transactions(work: Work, producer: Producer, journal: Journal, name: str) -
 
 
 def ended(producer: Producer, journal: Journal, txn: int, name: str, *, committed: bool) -> bool:
-    """Whether it was committed. Asks until the outcome is known, an error forbids to ask, or it took too long; each
-    request is a row."""
+    """Whether the transaction was committed. Asks until the outcome is known, an error forbids to ask, or it took too
+    long; each request is a row."""
     deadline = now() + ENDS_S * 10**9
     while True:
         op = Op.COMMIT if committed else Op.ABORT
@@ -282,7 +282,7 @@ def consume(work: Work, name: str, topic: str, group: str, isolation: str) -> No
 
 
 def assigned(consumer: Consumer, places: list[Place], journal: Journal, group: str) -> None:
-    """Asks where the group is, and goes there: so the history knows where the assignment begins."""
+    """Asks for the group's offset and begins there, so that the history knows where the assignment begins."""
     invoked = now()
     try:
         told = consumer.committed(places, timeout=10) if places else []
@@ -309,7 +309,7 @@ def value_of(message: Message) -> int:
 
 
 def _poll(consumer: Consumer, journal: Journal) -> None:
-    """Up to 500 records, one by one: between two of them the consumer may be given other partitions."""
+    """Up to 500 records, one by one, since the assignment may change between two of them."""
     patience = 0.5
     for _ in range(500):
         invoked = now()

@@ -1,4 +1,4 @@
-"""A teller that is librdkafka's, in a thread of its own: what `barnabas.judge.bank` describes."""
+"""A teller of librdkafka's, in a thread of its own; `barnabas.judge.bank` describes it."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def _transfers(work: Work, producer: Producer, journal: Journal, name: str, ledg
 
 
 def _look(work: Work, journal: Journal, name: str, ledger: Ledger) -> None:
-    """Reads what there is of all accounts, and adds it up. Raises ``TimeoutError`` where others keep it from that."""
+    """Reads all accounts and adds them up. Raises ``TimeoutError`` where the cluster does not let it."""
     invoked = now()
     _read_up(work, ledger, name)
     ledger.note_total(journal, invoked, name)
 
 
 def _read_up(work: Work, ledger: Ledger, name: str) -> None:
-    """Up to what is there now, as a committed reader. Raises ``TimeoutError`` where others keep it from that."""
+    """Reads as a committed reader up to the present end. Raises ``TimeoutError`` where the cluster does not let it."""
     consumer = Consumer(
         {
             **work.librdkafka(),

@@ -1,4 +1,4 @@
-"""A librdkafka client that reads transactions and writes transactions, with its group's offsets in them."""
+"""A librdkafka client that reads records and writes them in transactions, together with its group's offsets."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class _Copier:
         self.consumer = group_consumer(work, group, "read_committed")
 
     def run(self) -> None:
-        """Until the work is over. Raises ``KafkaException`` where nobody knows how a transaction ended."""
+        """Until the work is over. Raises ``KafkaException`` where the outcome of a transaction is unknown."""
         self._producer.init_transactions(30)
         self.consumer.subscribe([self._work.topics[LIST_APPEND]], on_assign=self._assigned, on_revoke=self._revoked)
         while not self._work.stopping():
@@ -73,7 +73,7 @@ class _Copier:
                 self._transact()
 
     def _assigned(self, consumer: Consumer, places: list[Place]) -> None:
-        """All partitions are given anew, at what is committed: what was polled before that counts for nothing."""
+        """All partitions begin again at the committed offsets: earlier polls count for nothing."""
         self._note_reads(NONE)
         assigned(consumer, places, self._journal, self._group)
 
@@ -89,7 +89,7 @@ class _Copier:
                 self._batch.append((invoked, now(), message))
 
     def _note_reads(self, txn: int) -> dict[TopicPartition, int]:
-        """The batch's end: its records are written down; gives the offset behind the last of each partition."""
+        """Writes the batch's records down. Returns the offset after the last one of each partition."""
         offsets = {}
         for invoked, completed, message in self._batch:
             at, offset = place_of(message)
@@ -139,7 +139,7 @@ class _Copier:
         return error is None
 
     def _go_back(self, begins: dict[TopicPartition, int]) -> None:
-        """To where an aborted transaction began: that is what the group has committed still."""
+        """Goes back to where an aborted transaction began: that is what the group has committed."""
         for at, offset in begins.items():
             invoked = now()
             try:

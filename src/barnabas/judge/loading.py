@@ -1,11 +1,11 @@
-"""Coordinators that load their partition of ``__transaction_state`` for good (KAFKA-18137), as they say themselves.
+"""Coordinators that load their partition of ``__transaction_state`` for ever (KAFKA-18137), by their own answers.
 
-In Apache Kafka before 4.0 a load that ends with an error, as one that asks ZooKeeper in a session that has expired,
-leaves its entry in ``loadingPartitions``. Unloading takes away the entry of the epoch that ends, and not that one: from
-then on the broker, whenever it is the partition's coordinator, answers COORDINATOR_LOAD_IN_PROGRESS to everybody, also
-to its own search for transactions past their time. Nobody ends what is open there.
+In Apache Kafka before 4.0 a load that fails, for example when it asks ZooKeeper in an expired session, leaves its entry
+in ``loadingPartitions``. Unloading removes the entry of the epoch that ends, and not that one. From then on the broker,
+whenever it is the partition's coordinator, answers COORDINATOR_LOAD_IN_PROGRESS to everybody, also to its own search
+for expired transactions. Nobody ends the transactions that are open there.
 
-Nothing in the log tells that from a transaction that is forgotten in another way. So the coordinator's word is taken,
+Nothing in the log tells that from a transaction that is forgotten in another way. So the coordinator's answer is taken,
 in one epoch and for longer than any load of a run's log takes.
 """
 
@@ -31,8 +31,8 @@ _REQUEST_MS = 10_000
 async def loading_for_good(
     work: Work, log: Mapping[TopicPartition, Sequence[Written]], lasting_s: float = LOADS_S
 ) -> dict[int, Loading]:
-    """By the ids of their producers: the transactions that are open or prepared by the coordinators' `log`, and whose
-    coordinator says for `lasting_s`, in one epoch of its partition, that it loads."""
+    """By producer id: transactions that are open or prepared by the coordinators' `log`, and whose coordinator answers
+    for `lasting_s`, in one epoch of its partition, that it loads."""
     newest: dict[TopicPartition, dict[str, WrittenState | None]] = {at: dict(written) for at, written in log.items()}
     wanted = {
         at: {name: told.producer_id for name, told in ids.items() if told is not None and told.status in OPEN}
@@ -50,7 +50,7 @@ async def loading_for_good(
 
 
 async def _loading(cluster: Cluster, at: TopicPartition, ids: Collection[str], lasting_s: float) -> Loading | None:
-    """None where it says anything else, does not answer, or where its office changes."""
+    """None where it answers anything else or nothing, or its epoch changes."""
     office, since, until = None, 0, 0
     try:
         while True:

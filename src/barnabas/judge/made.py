@@ -1,4 +1,4 @@
-"""Clusters that are made for a run: Apache Kafka in ZooKeeper mode or without ZooKeeper, and Barnabas."""
+"""Clusters made for a run: Apache Kafka with ZooKeeper or without, and Barnabas."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BROKERS: Final = 3
 
 
 class BarnabasCluster(ApacheCluster):
-    """Our processes in Apache's place: the same files, ports and signals."""
+    """Our processes in place of Apache's: the same files, ports and signals."""
 
     def _start_zookeeper(self) -> None:
         directory = self.directory / "zookeeper"
@@ -97,17 +97,17 @@ class MadeCluster(NamedTuple):
 
 
 def apache_version(kind: str) -> str:
-    """Which version of Apache Kafka the brokers of this kind of `made` are, if they are."""
+    """The version of Apache Kafka that brokers of this kind of `made` run, if any."""
     name, _, version = kind.partition(":")
     return "" if name == "barnabas" else version or VERSION
 
 
 @contextlib.contextmanager
 def made(kind: str, directory: Path, faults: Collection[str] = (), seed: int = 0) -> Iterator[MadeCluster]:
-    """Three brokers, with proxies on the links that one of `faults` may strike. They end with the block, and
-    what they wrote stays in `directory`.
+    """Three brokers, with proxies on the links that one of `faults` may strike. They end with the block, and their
+    files stay in `directory`.
 
-    `kind` is one of `KINDS`, and for ``kraft`` may name a version, as ``kraft:4.0.0``. Raises `JudgedClusterError`.
+    `kind` is one of `KINDS`; ``kraft`` may name a version, as ``kraft:4.0.0``. Raises `JudgedClusterError`.
     """
     name, _, version = kind.partition(":")
     if name not in KINDS or (version and name != "kraft"):
@@ -142,7 +142,8 @@ def made(kind: str, directory: Path, faults: Collection[str] = (), seed: int = 0
 
 
 def keep_logs(directory: Path, kept: Path) -> bool:
-    """Copies what the servers in `directory` logged to `kept`, each under its server's name. Whether there was any."""
+    """Copies the logs of the servers in `directory` to `kept`, each under its server's name. Returns whether there were
+    any."""
     found = False
     for name, ending in (("server.log", ".log"), ("stdout.log", ".stdout.log")):
         for log in directory.glob(f"*/{name}"):

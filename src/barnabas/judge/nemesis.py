@@ -1,4 +1,4 @@
-"""Faults, one after another, each healed before the next: of processes, disks, and the networks between all."""
+"""Faults, one after the other, each healed before the next: of processes, disks, and all networks."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ FAULTS: Final = (*PROCESS_FAULTS, KILL_TWO, DISK_FULL, ELECT, *NETWORK_FAULTS, *
 
 
 def faults_of(make: str | None, *, script: bool = False, tls: bool = False) -> tuple[str, ...]:
-    """All that can be done to a cluster: one that is made for the run (of this kind) has links that are ours, a script
-    need not know how to fill a disk, and with `tls` nobody between clients and brokers can read what they say."""
+    """The faults that are possible: a cluster of this kind that is made for the run has links that are ours, a script
+    need not know how to fill a disk, and with `tls` no proxy can read what clients and brokers say."""
     return (
         *PROCESS_FAULTS,
         KILL_TWO,
@@ -55,7 +55,8 @@ REST_S: Final = (4.0, 10.0)
 
 
 class JudgeNemesis:
-    """`brokers` is for faults of processes, `proxy` for those of the clients' network, `peers` of the brokers'."""
+    """`brokers` serves faults of processes, `proxy` those of the clients' network, `peers` those of the brokers'
+    network."""
 
     def __init__(
         self,
@@ -72,10 +73,10 @@ class JudgeNemesis:
         zookeeper: Proxy | None = None,
         start_s: float = PATIENCE_S,
     ) -> None:
-        """`aim` names the broker that a fault of processes strikes; without it chance does. `elect` asks for preferred
-        leaders, and raises `KafkaError` or ``OSError`` where nobody hears it. A broker that ends as it starts is
-        started again, as whoever supervises it would do, until `start_s` have passed: Apache's ends where its session
-        with ZooKeeper expires before it has registered, and on a busy machine one session after another does."""
+        """`aim` names the broker that a fault of processes strikes; by default chance does. `elect` requests preferred
+        elections, and raises `KafkaError` or ``OSError`` where nobody answers. A broker that ends while it starts is
+        started again, as a supervisor would do, until `start_s` have passed: Apache's ends when its ZooKeeper session
+        expires before it has registered, and on a busy machine that may happen several times."""
         self._start_s = start_s
         self._held_s = held_s
         self._rest_s = rest_s
@@ -93,7 +94,7 @@ class JudgeNemesis:
     def run(self, wait: Callable[[float], bool]) -> None:
         """`wait` sleeps, and says whether the run goes on; a fault that is under way is healed in any case.
 
-        Raises `JudgedClusterError` where the cluster does not do as it is told. Every fault comes in turn, in a new
+        Raises `JudgedClusterError` where the cluster does not do as it is told. Every fault has its turn, in a new
         order each time.
         """
         due: list[str] = []
@@ -118,7 +119,7 @@ class JudgeNemesis:
             self.struck[ELECT] += 1
 
     def note_held(self) -> None:
-        """Writes down every EndTxn that the proxy gave to its broker late; to be called when the proxy has ended."""
+        """Writes down every EndTxn that the proxy delivered late; to be called when the proxy has ended."""
         for held in () if self._proxy is None else self._proxy.held:
             name = f"{DELAY_END_TXN}:{held.transactional_id}"
             self._journal.add(Op.NEMESIS, held.since, completed=held.until, name=name)
@@ -140,9 +141,9 @@ class JudgeNemesis:
             self._do(heal, broker, "heal")
 
     def _kill_two(self, wait: Callable[[float], bool]) -> None:
-        """Where the links between brokers are ours, they are slow from before until both are back: followers have not
-        been told yet what is committed, cannot fetch again at once what they cut, and who comes back hears late what
-        it leads, which others may know by then."""
+        """Where the links between brokers are ours, they are slow from before until both are back. Followers then do
+        not know yet what is committed, cannot quickly fetch again what they cut, and a returning broker hears late what
+        it leads."""
         assert self._brokers is not None
         both = self._chance.sample(list(self._brokers.ids), min(2, len(self._brokers.ids)))
         down = []
@@ -170,7 +171,7 @@ class JudgeNemesis:
         self._journal.add(Op.NEMESIS, invoked, name=f"{word} broker {broker}")
 
     def _wait_for_end_txns(self, wait: Callable[[float], bool]) -> None:
-        """Clients that are slow ask for few: the fault lasts until it has met some."""
+        """Slow clients send few of them: the fault lasts until it has met some."""
         assert self._proxy is not None
         enough = self._proxy.struck[DELAY_END_TXN] + END_TXNS
         for _ in range(END_TXNS_S):

@@ -1,4 +1,4 @@
-"""Offsets that brokers tell: those of groups are the last that was committed, those of partitions never go back."""
+"""Offsets that brokers tell: those of groups are the last commit, those of partitions never go back."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from barnabas.judge.seen import Seen, TransactionOutcome, grouped
 
 
 def nonmonotonic_offsets(seen: Seen) -> Judged:
-    """A high watermark, last stable offset or log start offset below one that was told before it was asked for, or
-    below a record that had been read by then; a high watermark also below a last stable offset or log start offset of
-    before, a log start offset below what had been deleted."""
+    """A high watermark, last stable offset or log start offset below one that was told before the request, or below a
+    record that had been read by then; a high watermark below an earlier last stable offset or log start offset; a log
+    start offset below what had been deleted."""
     history = seen.history
     found: list[tuple[int, int]] = []
     evaluated = 0
@@ -54,8 +54,8 @@ def nonmonotonic_offsets(seen: Seen) -> Judged:
 
 
 def _told_of(seen: Seen, fetches: Column, commits: Column, invoked: Column, completed: Column) -> Column:
-    """By when each commit had its effect. One of unknown outcome had it when somebody was told its offset, where no
-    other commit has the same."""
+    """By when each commit had its effect. One of unknown outcome had it when somebody was told its offset, unless
+    another commit has the same offset."""
     history = seen.history
     distinct, which, count = np.unique(history.offset[commits], return_inverse=True, return_counts=True)
     if not len(distinct):
@@ -91,7 +91,7 @@ def stale_committed_offsets(seen: Seen) -> Judged:
 
 
 def _committed_late(seen: Seen, fetches: Column) -> Column:
-    """Whether what a fetch was told is of a transaction, aborted or not, that the end of an earlier one may have
+    """Whether a fetch was told an offset of a transaction, aborted or not, that a late end of an earlier one may have
     committed."""
     history = seen.history
     commits = history.rows(Op.COMMIT_OFFSET)
@@ -102,7 +102,7 @@ def _committed_late(seen: Seen, fetches: Column) -> Column:
 
 
 def _stale(seen: Seen, fetches: Column, commits: Column) -> list[tuple[int, int]]:
-    """Of one group and partition: the commit that counted (or -1) and the fetch that did not tell it."""
+    """Of one group and partition: the commit that counted (or -1) and the fetch that did not return it."""
     history = seen.history
     invoked, completed = history.invoked[commits], history.completed[commits].copy()
     # A transaction's offsets stand where they were written, before what was committed since: its end moves nothing.
@@ -159,10 +159,9 @@ def _stale(seen: Seen, fetches: Column, commits: Column) -> list[tuple[int, int]
 def _overlapping(
     seen: Seen, fetches: Column, commits: Column, invoked: Column, completed: Column
 ) -> list[tuple[int, int]]:
-    """Two commits that were under way at once have one order: once either has been told, and both have ended, nobody is
-    told the other. An offset that is committed once holds from when it is known to until it was told last; no two do
-    at the same time (Gibbons and Korach's zones). The commit, and the fetch of another one that it excludes.
-    """
+    """Two concurrent commits have one order: once either has been told, and both have ended, nobody is told the other.
+    An offset that is committed once holds from when it is known to until it was last told, and no two offsets hold at
+    once (Gibbons and Korach's zones). Returns the commit, and the fetch of another one that it excludes."""
     history = seen.history
     offsets, first, count = np.unique(history.offset[commits], return_index=True, return_counts=True)
     alone = first[count == 1]

@@ -1,4 +1,4 @@
-"""A verdict as one HTML page: for each anomaly the history around it, a lane for each client. It loads nothing."""
+"""A verdict as one HTML page: for each anomaly the history around it, in a lane for each client. It loads nothing."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _finding(history: OperationHistory, finding: Finding) -> Iterator[str]:
 
 
 def around(history: OperationHistory, example: Example) -> list[int]:
-    """The example's rows, and those of its transactions, of the offsets near it, and what the nemesis did by then."""
+    """The example's rows, those of its transactions and of nearby offsets, and what the nemesis did at the time."""
     own = np.array(example.rows, np.int64)
     sent = np.isin(history.value, history.value[own][history.value[own] >= 0])
     txns = history.txn[own]
@@ -94,7 +94,7 @@ def around(history: OperationHistory, example: Example) -> list[int]:
 
 
 def _picture(history: OperationHistory, rows: list[int], example: Example) -> str:
-    """A lane for each client; from left to right in the order of time, which is not to scale."""
+    """A lane for each client, in the order of time from left to right, not to scale."""
     lanes = list(dict.fromkeys(int(history.process[row]) for row in rows))
     ends = [int(history.completed[row]) for row in rows]
     times = sorted({int(history.invoked[row]) for row in rows} | {end for end in ends if end != NEVER})

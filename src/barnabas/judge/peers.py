@@ -1,8 +1,8 @@
-"""The proxy between brokers: each tells the others an address of it, on a listener that is for brokers only.
+"""The proxy between brokers: each broker advertises an address of the proxy on a listener that is for brokers only.
 
-Which broker has opened a connection is known by its requests' client id: ``1``, or ``broker-1-fetcher-0`` and the like,
-in Apache Kafka as in ours. So a broker can be cut off in both directions, or in one: what the others ask of it does not
-arrive, or what it answers does not, while what it asks of them does.
+A connection's broker is known by the client id of its requests: ``1``, or ``broker-1-fetcher-0`` and the like, in
+Apache Kafka as in ours. So a broker can be cut off in both directions or in one: the others' requests to it do not
+arrive, or its answers to them do not, while its own requests do.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def sender(frame: bytes) -> int | None:
 
 
 class ProxiedPeers:
-    """`proxy`, and what it asks of each broker's configuration."""
+    """`proxy`, and the configuration that each broker needs for it."""
 
     def __init__(self, ids: range, seed: int = 0) -> None:
         self._inside = {broker: free_port() for broker in ids}

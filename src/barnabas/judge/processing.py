@@ -1,4 +1,4 @@
-"""Groups that commit their offsets in transactions: what they read counts once, and nothing is passed over."""
+"""Groups that commit their offsets in transactions: what they read counts once, and no record is passed over."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barnabas.judge.seen import Seen, TransactionOutcome, composite, grouped
 
 
 def processed(seen: Seen) -> tuple[Judged, Judged]:
-    """Input that two committed transactions of a group have read, and input that it has passed without any."""
+    """Input that two committed transactions of a group have read, and input that the group has passed without any."""
     history = seen.history
     groups = {client.group for client in history.context.clients if client.group is not None}
     number = {group: place for place, group in enumerate(sorted(groups))}

@@ -1,8 +1,8 @@
-"""A proxy between clients and brokers that knows frames, so that it can cut between a request and its answer.
+"""A proxy between clients and brokers that reads frames, so that it can cut between a request and its answer.
 
-Each broker has a port of its own here. What brokers tell of addresses (Metadata, FindCoordinator, DescribeCluster) is
-rewritten, so that clients come here again; ApiVersions offers those only as far as they can be read here. Brokers speak
-to each other past it, or through `peers`.
+Each broker has a port of its own here. Addresses in brokers' answers (Metadata, FindCoordinator, DescribeCluster) are
+rewritten, so that clients come here again; ApiVersions offers those only in versions that can be read here. Brokers
+speak to each other past the proxy, or through `peers`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ Address = tuple[str, int]
 
 
 class Held(NamedTuple):
-    """An EndTxn that its broker was given late; monotonic times in nanoseconds."""
+    """An EndTxn that was delivered late; monotonic times in nanoseconds."""
 
     transactional_id: str
     since: int
@@ -118,32 +118,33 @@ class Proxy:
             raise TimeoutError(f"a proxy did not do within {_PATIENCE_S} s what it was told: {left}") from None
 
     def begins(self, transactional_id: str) -> None:
-        """A partition comes into a transaction: whoever waits in `begun` for that goes on."""
+        """A partition is added to a transaction: whoever waits for that in `begun` goes on."""
         waiting = self._awaited.get(transactional_id)
         if waiting is not None:
             waiting.set()
 
     def is_to_wait(self, transactional_id: str, *, commits: bool) -> bool:
-        """Whether to hold an EndTxn. While one of its id is held, the client's next one gets through: it asks again.
+        """Whether to hold an EndTxn. While one of its id is held, the client's next one, a repetition, gets through.
 
-        An abort is always held: most transactions after it are committed, and what it takes from them is missed.
+        An abort is always held: most transactions after it are committed, so records that it takes from them are
+        missed.
         """
         return transactional_id not in self._awaited and (not commits or self.chance.random() < _HELD_SHARE)
 
     def produces(self, broker: int) -> None:
-        """A Produce has gone to the broker: those that wait to be `overtaken` follow it."""
+        """A Produce has gone to the broker: requests that wait to be `overtaken` follow it."""
         overtaking = self._overtaking.pop(broker, None)
         if overtaking is not None:
             overtaking.set()
 
     async def overtaken(self, broker: int) -> None:
-        """Until a Produce of another connection has gone to the broker, for two seconds at most."""
+        """Waits until a Produce of another connection has gone to the broker, for two seconds at most."""
         overtaking = self._overtaking.setdefault(broker, asyncio.Event())
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(overtaking.wait(), _OVERTAKEN_S)
 
     async def begun(self, transactional_id: str) -> None:
-        """Waits until a partition comes into a transaction of that id, for some seconds at most."""
+        """Waits until a partition is added to a transaction of that id, for some seconds at most."""
         begins = asyncio.Event()
         self._awaited[transactional_id] = begins
         with contextlib.suppress(TimeoutError):
@@ -259,7 +260,7 @@ class ProxiedClient:
                     self.proxy.produces(self.broker)
 
     async def _behind_another(self, frame: bytes, behind: asyncio.StreamWriter) -> None:
-        """The client loses its connection and sends again on another; what it sent first arrives behind that."""
+        """The client loses its connection and sends again on another one; the first request arrives after that."""
         self._held = True
         self.proxy.struck[REORDER] += 1
         self._writer.transport.abort()
@@ -273,7 +274,7 @@ class ProxiedClient:
         await asyncio.sleep(1)
 
     async def _late(self, frame: bytes, transactional_id: str, behind: asyncio.StreamWriter) -> None:
-        """The client loses its connection and asks again on another; this request arrives when its next transaction
+        """The client loses its connection and asks again on another one; this request arrives when its next transaction
         is open, or after some seconds."""
         self._held = True
         self.proxy.struck[DELAY_END_TXN] += 1
@@ -306,7 +307,7 @@ class ProxiedClient:
             await asyncio.sleep(self.proxy.chance.uniform(0.0, 1.0) ** 3)
 
     def _readdressed(self, frame: bytes, asked: tuple[int, int] | None) -> list[Any]:
-        """The frame with its size in front, and our addresses in place of the brokers'."""
+        """The frame with its size, and the proxy's addresses in place of the brokers'."""
         plain = [_SIZE.pack(len(frame)), frame]
         if asked is None:
             return plain
@@ -334,7 +335,7 @@ class ProxiedClient:
 
 
 class UnreadLink(ProxiedClient):
-    """A connection in which nothing is read or rewritten: brokers' links to each other and to ZooKeeper."""
+    """A connection in which nothing is read or rewritten: between brokers, or to ZooKeeper."""
 
     def passes(self, frame: bytes) -> None:
         """A request is about to be passed on, or lost."""
@@ -356,7 +357,7 @@ class UnreadLink(ProxiedClient):
 
 
 def _request(frame: bytes) -> Any:
-    """A request's body. One of a version of the future is read as the newest that is known: EndTxn has not changed."""
+    """A request's body. A version newer than the newest known one is read as that: EndTxn has not changed."""
     api_key, version, correlation_id = _HEADER.unpack_from(frame)
     version = min(version, APIS[api_key].max_version)
     frame = _HEADER.pack(api_key, version, correlation_id) + frame[_HEADER.size :]

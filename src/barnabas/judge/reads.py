@@ -1,4 +1,4 @@
-"""What readers were given: nothing aborted, nothing before its commit, in order, and nothing left out."""
+"""What readers were given: no aborted record, none before its commit, in order, and none left out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEAVES_STALE_LEADERS = ("isolate", "zk-cut", "zk-cut-requests", "zk-cut-answers"
 
 
 def aborted_reads(seen: Seen) -> Judged:
-    """G1a: a committed reader was given a record of an aborted transaction, or anybody one whose send failed."""
+    """G1a: a committed reader was given a record of an aborted transaction, or any reader one whose send failed."""
     history = seen.history
     known = np.flatnonzero(seen.send_of_read >= 0)
     sends, reads = seen.send_of_read[known], seen.reads[known]
@@ -37,7 +37,7 @@ def aborted_reads(seen: Seen) -> Judged:
 
 
 def precommitted_reads(seen: Seen) -> Judged:
-    """A committed reader had a transaction's record before anybody asked for its commit."""
+    """A committed reader had a transaction's record before the transaction's commit was requested."""
     history = seen.history
     known = np.flatnonzero((seen.send_of_read >= 0) & seen.read_rc)
     txn = seen.txn_of(seen.send_of_read[known])
@@ -51,7 +51,7 @@ def precommitted_reads(seen: Seen) -> Judged:
 
 
 def _at_the_start(seen: Seen, reads: Column) -> Column:
-    """Of each read: whether it may be of the first record of its log, by what leaders said of where that starts."""
+    """For each read: whether it may be of the first record of its log, by what leaders said of the log start."""
     history = seen.history
     start = np.zeros(len(history.places) + 1, np.int64)
     told = history.rows(Op.LOG_START)
@@ -63,7 +63,7 @@ def _at_the_start(seen: Seen, reads: Column) -> Column:
 
 
 def polls(seen: Seen) -> tuple[Judged, Judged]:
-    """Within one assignment offsets grow, and nothing that the reader may see is left out between two of them."""
+    """Within one assignment offsets grow, and no record that the reader may see is left out between two of them."""
     history = seen.history
     rows = history.rows(Op.READ, Op.ASSIGN)
     reader = seen.lane(rows)

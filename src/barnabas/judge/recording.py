@@ -1,8 +1,8 @@
-"""A verdict as a history of the view: its page shows the cluster as the clients of the run were told that it was, and
-what they did around each anomaly as what happened, with the slider through it.
+"""A verdict as a history of the view: its page shows the cluster as the run's clients were told it was, and what
+happened around each anomaly, with a slider through the run.
 
-Leaders, ISRs and high watermarks are those that the observer was told, brokers' deaths what the nemesis did. A history
-without such rows shows its partitions alone, and what happened.
+Leaders, ISRs and high watermarks are those that the observer was told; brokers' deaths are the nemesis'. A history
+without such rows shows only its partitions, and what happened.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OFFSETS_NS: Final = 1_000_000_000
 
 
 class Led(NamedTuple):
-    """What a client was told of a partition: the `name` of a ``leader`` row."""
+    """What a client was told of a partition, in the `name` of a ``leader`` row."""
 
     leader: int
     replicas: tuple[int, ...]
@@ -36,7 +36,7 @@ class Led(NamedTuple):
 
 
 def led(words: str) -> Led | None:
-    """None for what is none."""
+    """None for a name of another form."""
     try:
         leader, of, replicas, isr, in_sync = words.split(" ")
         if (of, isr) != ("of", "isr"):
@@ -51,7 +51,7 @@ def _numbers(words: str) -> tuple[int, ...]:
 
 
 def recorded(verdict: JudgeVerdict) -> SeenHistory:
-    """As many anomalies as the verdict has examples of, in the order of time."""
+    """The anomalies for which the verdict has examples, in the order of time."""
     history = verdict.history
     changes = sorted([*_facts(history), *_lines(verdict)], key=lambda change: change[0])
     first = _ms(history, int(history.invoked[0])) if len(history) else 0
@@ -102,7 +102,7 @@ def _facts(history: OperationHistory) -> Iterator[tuple[int, str, Any]]:
 
 
 def _struck(words: str) -> tuple[int, bool] | None:
-    """Which broker the nemesis took away, or gave back."""
+    """The broker that the nemesis took away or gave back."""
     what, _, broker = words.partition(" broker ")
     if not broker.isdigit() or what not in (*_DOWN, "heal"):
         return None

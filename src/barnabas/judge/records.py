@@ -1,4 +1,4 @@
-"""What became of the records: every acknowledged one is there, once, where it was said to be, and nothing else."""
+"""What became of the records: every acknowledged one is there, once, at its offset, and no other."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def misplaced_records(seen: Seen) -> Judged:
 
 
 def _read_in_place(seen: Seen) -> tuple[Column, Column]:
-    """The reads whose send went to that partition, and those sends."""
+    """The reads from the partition that their record was sent to, and the sends."""
     history = seen.history
     known = np.flatnonzero(seen.send_of_read >= 0)
     known = known[history.place[seen.reads[known]] == history.place[seen.send_of_read[known]]]
@@ -43,7 +43,7 @@ def _read_in_place(seen: Seen) -> tuple[Column, Column]:
 
 
 def duplicates(seen: Seen) -> Judged:
-    """One value at two offsets. Reads in the wrong partition are left to `misplaced_records`."""
+    """One value at two offsets. Reads from a wrong partition are left to `misplaced_records`."""
     history = seen.history
     reads, sends = _read_in_place(seen)
     first = np.full(len(history), NONE, np.int64)
@@ -63,7 +63,7 @@ def duplicates(seen: Seen) -> Judged:
 
 
 def inconsistent_offsets(seen: Seen) -> Judged:
-    """One offset with two values, or a record that is not where its producer was told."""
+    """One offset with two values, or a record at another offset than its producer was told."""
     history = seen.history
     reads, sends = _read_in_place(seen)
     acked = seen.sends[(history.status[seen.sends] == Status.OK) & (history.offset[seen.sends] >= 0)]
@@ -94,8 +94,8 @@ def inconsistent_offsets(seen: Seen) -> Judged:
 
 
 def _overwritten(seen: Seen, rows: Column) -> Column:
-    """Whether compaction may have removed these sends: a later record has the key, or the place is not known, or a
-    tombstone that went after them."""
+    """Whether compaction may have removed these sends: a later record has the key, the offset is unknown, or a
+    tombstone was sent after them."""
     history = seen.history
     may = seen.compacted[history.place[rows]]
     if not may.any():
@@ -118,8 +118,8 @@ def presence(seen: Seen, rows: Column) -> tuple[Column, Column]:
     """Which of these sends have to be there and are, and which have to be there and are not.
 
     A transaction's record has to be in the committed scan, as far as that came; above its end records wait for the last
-    stable offset, and have to be in the scan of all records. One whose offset nobody was told may be among those that
-    were deleted, unless its producer knows it to be above them.
+    stable offset, and have to be in the scan of all records. A record of unknown offset may be among the deleted ones,
+    unless its producer knows it to be above them.
     """
     history = seen.history
     place, offset, settled = history.place[rows], seen.stands_at[rows], seen.settled[rows]
@@ -145,15 +145,15 @@ def _acknowledged(seen: Seen) -> Column:
 
 
 def _to_be_there(seen: Seen) -> Column:
-    """The sends that were acknowledged, and those of unknown outcome that a consumer had."""
+    """The sends that were acknowledged, and those of unknown outcome that a consumer read."""
     status = seen.history.status[seen.sends]
     kept: Column = seen.sends[(status == Status.OK) | ((status == Status.UNKNOWN) & seen.consumed[seen.sends])]
     return kept
 
 
 def lost_writes(seen: Seen, *, in_transactions: bool | None = None) -> Judged:
-    """Records outside of transactions, and committed transactions of which nothing is left; those of which some is left
-    are `torn_transactions`.
+    """Records outside of transactions that are gone, and committed transactions all of whose records are gone; where
+    only some are gone it is `torn_transactions`.
 
     `in_transactions`: only sends in transactions (True) or only those outside (False).
     """
@@ -181,7 +181,7 @@ def lost_writes(seen: Seen, *, in_transactions: bool | None = None) -> Judged:
 
 
 def torn_transactions(seen: Seen) -> Judged:
-    """Some of a transaction's records, acknowledged or consumed, are there for committed readers, and some are not."""
+    """Committed readers find some of a transaction's acknowledged or consumed records, and others not."""
     history = seen.history
     acked = _to_be_there(seen)
     acked = acked[history.txn[acked] >= 0]
@@ -210,8 +210,9 @@ def torn_transactions(seen: Seen) -> Judged:
 
 
 def nonmonotonic_sends(seen: Seen) -> Judged:
-    """What one producer sent to a partition stands there in another order, or what anybody sent stands before what had
-    been acknowledged by then. One whose fate nobody knows may come late, and so behind others, and never too early."""
+    """Two records of one producer are in another order in a partition than they were sent, or any record is before one
+    that had been acknowledged when it was sent. A record of unknown outcome may be late, and so behind others, but
+    never early."""
     history = seen.history
     sends, at = _where(seen)
     answered = history.status[sends] == Status.OK
@@ -231,8 +232,8 @@ def nonmonotonic_sends(seen: Seen) -> Judged:
 
 
 def _where(seen: Seen) -> tuple[Column, Column]:
-    """The sends whose place in the log is known, and their offsets: where scans found them; in a partition that only
-    consumers have read, where producers and consumers were told that they are."""
+    """The sends with a known offset, and these: as scans found them; in a partition that only consumers have read, as
+    producers and consumers were told."""
     history = seen.history
     sends = seen.sends[history.status[seen.sends] != Status.FAILED]
     unscanned = np.zeros(len(history.places) + 1, bool)
@@ -244,7 +245,7 @@ def _where(seen: Seen) -> tuple[Column, Column]:
 
 
 def _behind(seen: Seen, sends: Column, offset: Column) -> Column:
-    """Pairs of sends: the second was begun when the first was acknowledged already, and stands before it. One pair for
+    """Pairs of sends: the second was invoked when the first was already acknowledged, and is before it. One pair for
     each second send."""
     history = seen.history
     place = history.place[sends]
@@ -261,8 +262,8 @@ def _behind(seen: Seen, sends: Column, offset: Column) -> Column:
 
 
 def _begins(seen: Seen) -> tuple[Column, Column]:
-    """Where logs begin: one row of each place that tells it, a DeleteRecords or the log start offset that a scan was
-    told, and the offset of every place; 0 where nobody has told one."""
+    """Where logs begin: for each partition one row that says so, a DeleteRecords or the log start offset that a scan
+    was told; and the offset, 0 where nobody was told one."""
     history = seen.history
     rows = history.rows(Op.DELETE, Op.LOG_START)
     rows = rows[(history.status[rows] != Status.FAILED) & (history.offset[rows] >= 0)]
@@ -275,8 +276,8 @@ def _begins(seen: Seen) -> tuple[Column, Column]:
 
 
 def internal_gaps(seen: Seen) -> Judged:
-    """Offsets inside a partition with neither a record nor a marker, which nothing acknowledged has; from where the log
-    is known to begin, or else from its first record on."""
+    """Offsets inside a partition with neither a record nor a marker, beyond those of lost writes; from the known start
+    of the log on, or else from its first record."""
     history = seen.history
     places = np.flatnonzero((seen.scanned_all >= 0) & ~seen.compacted)
     wanted = np.zeros(len(history.places) + 1, bool)

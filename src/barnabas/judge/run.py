@@ -1,4 +1,4 @@
-"""One run: topics, clients, a nemesis, and at the end a scan of everything; what comes of it is a history."""
+"""One run: topics, clients, a nemesis, and at the end a scan of everything, which together make a history."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ LATE_S: Final = 180
 
 
 class RunError(Exception):
-    """The run came to no history that says anything."""
+    """The run gave no usable history."""
 
 
 @dataclass
@@ -102,7 +102,7 @@ class RunOutcome:
     """What the cluster did not do as it was told, which ended the faults and the clients' time early."""
 
     def told(self) -> Iterator[str]:
-        """What was done to the cluster, and how it came to rest."""
+        """What was done to the cluster, and how it ended."""
         yield f"faults: {', '.join(f'{name} {count}' for name, count in self.struck.items()) or 'none'}"
         if self.disobeyed:
             yield f"the faults ended before their time: {self.disobeyed}"
@@ -116,7 +116,7 @@ class RunOutcome:
 
 
 def run(plan: RunPlan) -> RunOutcome:
-    """Raises `RunError`, and what a client raises where no broker answers."""
+    """Raises `RunError`, and a client's error where no broker answers."""
     if librdkafka.THEIRS in plan.drivers:
         try:
             of_librdkafka(plan.config)
@@ -165,7 +165,7 @@ def run(plan: RunPlan) -> RunOutcome:
 
 
 async def _scan(work: Work, coordinators_may_forget: bool) -> None:
-    """The scan; of coordinators that may forget with what their log and they say of what is open still."""
+    """The scan; where coordinators may forget transactions, also what their log and their answers say of open ones."""
     if not coordinators_may_forget:
         await scan(work)
         return
@@ -176,7 +176,8 @@ async def _scan(work: Work, coordinators_may_forget: bool) -> None:
 
 
 def _strive(plan: RunPlan, work: Work, name: str, nemesis: JudgeNemesis, stop: threading.Event) -> str:
-    """Returns what the cluster did not do as the nemesis told it. What clients saw until then counts all the same."""
+    """Runs the nemesis. Returns what the cluster did not do as it was told; what clients saw until then counts all the
+    same."""
     disobeyed = ""
     at_work = ClientsAtWork(stop)
     for task in _clients(plan, work, name, at_work):
@@ -200,7 +201,7 @@ def _strive(plan: RunPlan, work: Work, name: str, nemesis: JudgeNemesis, stop: t
 
 @contextmanager
 def _interruptible(stop: threading.Event, told: Callable[[str], None]) -> Iterator[None]:
-    """A Ctrl-C ends the clients' time, and what they saw until then is judged; a second one ends the run."""
+    """Ctrl-C ends the clients' time early, and what they saw until then is judged; a second Ctrl-C ends the run."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -223,7 +224,8 @@ def _interruptible(stop: threading.Event, told: Callable[[str], None]) -> Iterat
 
 
 def _last(plan: RunPlan, nemesis: JudgeNemesis, stop: threading.Event, ends: float) -> None:
-    """The run's time. The last fault is healed before it is over, so that clients see the cluster well again."""
+    """Waits for the run's time. The last fault is healed before that is over, so that clients see a healthy cluster
+    again."""
     calm = ends - min(15.0, 15.0 * plan.minutes)
 
     def wait(seconds: float) -> bool:
@@ -236,14 +238,14 @@ def _last(plan: RunPlan, nemesis: JudgeNemesis, stop: threading.Event, ends: flo
 
 
 def _name_of(task: Callable[[], None]) -> str:
-    """A thread that is one client's has its name; all of ours are in one."""
+    """A thread that is one client has its name; ours share one thread."""
     if not isinstance(task, partial):
         return workload.OURS
     return next((word for word in (*task.args, *task.keywords.values()) if isinstance(word, str)), workload.OURS)
 
 
 def _clients(plan: RunPlan, work: Work, name: str, at_work: ClientsAtWork) -> list[Callable[[], None]]:
-    """One thread for all of ours, and one for each of the others; somebody asks for watermarks in any case."""
+    """One thread for all of our clients, and one for each of the others; one client asks for watermarks in any case."""
 
     tasks: list[Callable[[], None]] = []
     if workload.OURS in plan.drivers:
@@ -319,7 +321,7 @@ def _in_threads(
     transact: Callable[..., None],
     consume: Callable[..., None],
 ) -> list[Callable[[], None]]:
-    """A thread for each client of a driver that waits for what it has asked."""
+    """One thread for each client of a driver, which waits for its answers."""
     tasks: list[Callable[[], None]] = []
     for number in range(plan.clients):
         for wanted, kind, isolation in (
@@ -343,9 +345,9 @@ def started(
     told: Callable[[str], None] | None = None,
     config: Mapping[str, str] | None = None,
 ) -> list[Driver]:
-    """The programs among these drivers, built and started; they end with `running`.
+    """These drivers' programs, built and started; they end with `running`.
 
-    `config` is what secures their connections. One that the machine cannot have, or that does not take the config, is
+    `config` secures their connections. A driver that the machine cannot run, or that does not support the config, is
     `told`, or without that raises `RunError`.
     """
     found = []
@@ -373,7 +375,7 @@ def _elect(plan: RunPlan) -> None:
 
 
 async def _prepare(plan: RunPlan, name: str) -> tuple[dict[str, dict[str, str]], dict[str, str], dict[int, Address]]:
-    """The run's topics, the version of transactions that the cluster has, and where its brokers are."""
+    """The run's topics, the cluster's transaction version, and its brokers' addresses."""
     async with connect(plan.bootstrap, config=plan.config) as cluster:
         brokers = (await cluster.refresh([])).brokers
         copies = min(3, len(brokers))

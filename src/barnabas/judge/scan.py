@@ -1,4 +1,4 @@
-"""The end of a run: every partition is read once from its start to its end, with the markers of transactions in it."""
+"""The end of a run: every partition is read once from its start to its end, including the markers of transactions."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ _FETCH_BYTES: Final = 1 << 20
 
 
 class Loading(NamedTuple):
-    """A coordinator said that it loads, whenever it was asked: from `since`, when it had said so for the first time, to
-    `until`, when it was asked for the last time."""
+    """A coordinator answered all the time that it loads: first at `since`, last at `until`."""
 
     at: TopicPartition
     """What it coordinates: a partition of ``__transaction_state``."""
@@ -37,7 +36,8 @@ class Loading(NamedTuple):
 
 
 async def wait_until_settled(work: Work) -> tuple[str, ...]:
-    """Waits until every partition answers, and its last stable offset is its end; those that take too long for that."""
+    """Waits until every partition answers and its last stable offset is its end; returns those for which that takes too
+    long."""
     deadline = now() + PATIENCE_S * 10**9
     open_still = work.places()
     async with work.connect() as cluster:
@@ -59,10 +59,10 @@ async def _is_settled(cluster: Cluster, at: TopicPartition) -> bool:
 
 
 async def ask_groups(work: Work) -> tuple[str, ...]:
-    """Writes down what each group is told of its offsets, once nobody commits any more.
+    """Writes down the committed offsets that each group is told, when nobody commits any more.
 
-    Where a transaction keeps them back for two minutes, it is what the group would be told without it; those groups are
-    returned. Raises what `connect`'s cluster raises where no coordinator answers.
+    Where a transaction holds them back for two minutes, the offsets without it are written down; those groups are
+    returned. Raises the cluster client's error where no coordinator answers.
     """
     kept_back = []
     journal = work.notes.journal(Client("groups", OURS))
@@ -88,8 +88,8 @@ async def scan(
     work: Work, forgotten: Collection[int] = (), loading: Mapping[int, Loading] = MappingProxyType({})
 ) -> None:
     """`forgotten` are producer ids whose transactions were written over (`barnabas.judge.forgotten`), `loading` those
-    whose coordinator says for good that it loads (`barnabas.judge.loading`): where they sent last is written down.
-    Raises what `connect`'s cluster raises where a partition cannot be read for two minutes."""
+    whose coordinator loads for ever (`barnabas.judge.loading`): their last records are written down. Raises the cluster
+    client's error where a partition cannot be read for two minutes."""
     for name, isolation, level in (
         ("scan", "read_uncommitted", READ_UNCOMMITTED),
         ("scan-committed", "read_committed", READ_COMMITTED),

@@ -1,6 +1,5 @@
-"""What several checks ask of a history, computed once: which send a read came from, how each transaction ended, what
-the scans covered. All of it is arrays; nothing is kept for single operations.
-"""
+"""Facts that several checks need of a history, computed once: the send of each read, the end of each transaction, the
+extent of the scans. All of it is arrays; nothing is kept for single operations."""
 
 from __future__ import annotations
 
@@ -32,10 +31,10 @@ class TransactionOutcome(IntEnum):
 
 
 class Seen:
-    """Columns that end in `_row` have row numbers; those by place or by client have one element for each of them."""
+    """Columns that end in `_row` have row numbers; columns by place or client have one element for each."""
 
     def __init__(self, history: OperationHistory, resolved: Column | None = None) -> None:
-        """`resolved`: what `known_to_others` says of the history that this one is a piece of."""
+        """`resolved` is the result of `known_to_others` for the history that this one is a piece of."""
         self.history = history
         self._resolved = resolved
         clients = history.context.clients
@@ -95,7 +94,7 @@ class Seen:
     # scans
 
     def scanned(self, *, committed: bool) -> Column:
-        """The row that says how far a scan of that level has read each place, or -1."""
+        """The row that says how far a scan of that isolation level has read each place, or -1."""
         history = self.history
         rows = history.rows(Op.SCANNED)
         rows = rows[self.reads_committed[history.process[rows]] == committed]
@@ -121,7 +120,7 @@ class Seen:
 
     @cached_property
     def offset_all(self) -> Column:
-        """By row of a send: where the scan of all records found it first, or -1."""
+        """By row of a send: the offset where the scan of all records first found it, or -1."""
         return self._found_at(committed=False)
 
     @cached_property
@@ -142,8 +141,8 @@ class Seen:
 
     @cached_property
     def _consumed(self) -> tuple[Column, Column]:
-        """Consumers' reads in the partition that the record was sent to, and their sends: of records outside of
-        transactions, and by committed readers of those in one whose producer was told nothing of them."""
+        """Consumers' reads in the partition that the record was sent to, and the sends. They are of records outside of
+        transactions, and of transactions whose outcome their producer does not know, if committed readers read them."""
         history = self.history
         known = np.flatnonzero((self.send_of_read >= 0) & ~self.read_scan)
         reads, sends = self.reads[known], self.send_of_read[known]
@@ -154,7 +153,7 @@ class Seen:
     @cached_property
     def consumed(self) -> Column:
         """By row of a send: whether a consumer had it. Then it was below the high watermark, whatever its producer was
-        told, and no clean election takes it away."""
+        told, and no clean election can lose it."""
         _, sends = self._consumed
         consumed = np.zeros(len(self.history), bool)
         consumed[sends] = True
@@ -170,7 +169,7 @@ class Seen:
 
     @cached_property
     def stands_at(self) -> Column:
-        """By row of a send: where its producer, or else a consumer, was told that it is, or -1."""
+        """By row of a send: the offset that its producer, or else a consumer, was told; or -1."""
         reads, sends = self._consumed
         told = self.history.offset.copy()
         nowhere = told[sends] < 0
@@ -179,8 +178,8 @@ class Seen:
 
     @cached_property
     def least_offset(self) -> Column:
-        """By row of a send: an offset below which it does not stand, by what its producer was told of those that it had
-        sent to the partition before; 0 where that says nothing, as in transactions, or without idempotence."""
+        """By row of a send: a lower bound of its offset, by what its producer was told of its earlier sends to the
+        partition; 0 where there is none, as in transactions, or without idempotence."""
         history = self.history
         sends = self.sends[(history.txn[self.sends] == NONE) & self.idempotent[history.process[self.sends]]]
         lane = self.lane(sends)
@@ -198,8 +197,8 @@ class Seen:
         return lane
 
     def first_batch_refused(self, rows: Column) -> Column:
-        """For each of these sends, whether it is of librdkafka's first in a partition, and acknowledged without an
-        offset by the answer to one under way behind it, so that it may have been refused (`LIMITS`)."""
+        """For each of these sends: whether it is in librdkafka's first batch in a partition, and was acknowledged
+        without an offset by the answer to a later batch, so that it may have been refused (`LIMITS`)."""
         history = self.history
         theirs = [client.driver.startswith("librdkafka") and client.idempotent for client in history.context.clients]
         may = np.array(theirs, bool)[history.process[rows]] & (history.txn[rows] == NONE)
@@ -236,8 +235,8 @@ class Seen:
 
     @cached_property
     def _outcome_told(self) -> Column:
-        """What its own client knows of each transaction. An abort that was acknowledged leaves nothing to a commit
-        before it whose answer was lost."""
+        """What its own client knows of each transaction. After an acknowledged abort an earlier commit without an
+        answer counts for nothing."""
         history = self.history
         outcome = np.full(len(self.txns), TransactionOutcome.ABORTED, np.int8)
         for op, status, meaning in (
@@ -251,7 +250,7 @@ class Seen:
 
     @cached_property
     def end_row(self) -> Column:
-        """The last row that asked for each transaction's end, or -1."""
+        """The last row that requested each transaction's end, or -1."""
         rows = self.history.rows(Op.COMMIT, Op.ABORT)
         found = np.full(len(self.txns), NONE, np.int64)
         found[self.txn_of(rows)] = rows
@@ -259,7 +258,7 @@ class Seen:
 
     @cached_property
     def commit_invoked(self) -> Column:
-        """When a commit was asked for first that may have been made; `NEVER` where none was."""
+        """When a commit that may have happened was first requested; `NEVER` where none was."""
         rows = self.history.rows(Op.COMMIT)
         rows = rows[self.history.status[rows] != Status.FAILED]
         found = np.full(len(self.txns), NEVER, np.int64)
@@ -268,18 +267,17 @@ class Seen:
 
     @cached_property
     def owners(self) -> tuple[dict[str, int], Column]:
-        """Transactional ids by number, and each client's; one without has a number of its own."""
+        """Transactional ids by number, and each client's number; a client without an id has a number of its own."""
         ids: dict[str, int] = {}
         names = [client.transactional_id or f"/{n}" for n, client in enumerate(self.history.context.clients)]
         return ids, np.array([ids.setdefault(name, len(ids)) for name in names] or [0])
 
     @cached_property
     def _delayed(self) -> tuple[dict[str, int], Column, Column]:
-        """`owners`; and for each transactional id when an end of it may have come late first, so that under
+        """`owners`; and for each transactional id when an end of it may first have been late, so that under
         transactions of version 1 it may end later ones (KAFKA-17754): an answer did not come, or the nemesis held an
-        EndTxn of that id (``delay-end-txn:ID``), or of any (``delay-end-txn``). Under version 2 that holds for the ids
-        whose client is from before it (`BEFORE_KIP_890`).
-        """
+        EndTxn of that id (``delay-end-txn:ID``) or of any (``delay-end-txn``). Under version 2 that holds for ids whose
+        client is from before it (`BEFORE_KIP_890`)."""
         history = self.history
         facts = history.context.facts
         everybody = facts.get("transaction.version", "2") in ("0", "1")
@@ -300,13 +298,14 @@ class Seen:
         return ids, owner, np.where(may, since, NEVER)
 
     def delayed_since(self, transactional_id: str) -> int:
-        """When an end of this id's may have come late first; `NEVER` where none did."""
+        """When an end of this id may first have been late; `NEVER` where none was."""
         ids, _, since = self._delayed
         return int(since[ids[transactional_id]]) if transactional_id in ids else NEVER
 
     @cached_property
     def delayed_end(self) -> Column:
-        """By transaction: whether an end of an earlier one may have been under way still, and may have ended this."""
+        """By transaction: whether an end of an earlier one may still have been under way, and may have ended this
+        one."""
         history = self.history
         _, owner, since = self._delayed
         sends = self.sends[history.txn[self.sends] >= 0]
@@ -321,8 +320,7 @@ class Seen:
 
     def sequence_reused(self, rows: Column) -> Column:
         """For acknowledged sends in transactions: whether franz-go reused the sequence of a record that it had given
-        up, so that the broker took this one for that one, and told where that one is (`LIMITS`).
-        """
+        up, so that the broker took this one for that one and answered with that one's offset (`LIMITS`)."""
         history, clients = self.history, self.history.context.clients
         reusing = np.array([reuses_sequences(client) for client in clients], bool)[history.process[rows]]
         found = np.zeros(len(rows), bool)
@@ -338,7 +336,7 @@ class Seen:
         return found
 
     def _scanned_at(self, row: int) -> int:
-        """The send of the record that the scan of all records found where `row` is said to be, or -1."""
+        """The send of the record that the scan of all records found at the offset of `row`, or -1."""
         at, sends = self._scanned_in_order
         wanted = composite(self.history.place[row : row + 1], self.history.offset[row : row + 1])[0]
         index = np.searchsorted(at, wanted)
@@ -346,7 +344,7 @@ class Seen:
 
     @cached_property
     def _scanned_in_order(self) -> tuple[Column, Column]:
-        """Where the scan of all records found those that were sent, in order, and their sends."""
+        """The rows where the scan of all records found sent records, in order, and their sends."""
         known = np.flatnonzero(self.read_scan & ~self.read_rc & (self.send_of_read >= 0))
         at = composite(self.history.place[self.reads[known]], self.history.offset[self.reads[known]])
         order = np.argsort(at, kind="stable")
@@ -354,8 +352,8 @@ class Seen:
 
 
 def known_to_others(seen: Seen) -> Column:
-    """The transactions that were committed though their own client does not know it: a committed reader had a record of
-    theirs, or their group was told an offset that nothing else commits."""
+    """Transactions that were committed without their own client's knowledge: a committed reader had a record of theirs,
+    or their group was told an offset that nothing else commits."""
     open_still = seen._outcome_told == TransactionOutcome.UNKNOWN
     had = seen.txn_of(seen.send_of_read[seen.read_rc])
     found = np.concatenate([had, seen.txn_of(_told_to_groups(seen))])

@@ -1,7 +1,7 @@
 """The verdict on a history by Spark: the in-memory checks on pieces of it, as `barnabas.judge.pieces` describes them.
 
-A piece has to fit into one task's memory: all that was seen of one partition. What grows with the history on the driver
-are the edges that go back in the order of commits, and nothing else.
+A piece is all that was seen of one partition, and has to fit into one task's memory. Only the edges that go back in the
+order of commits grow with the history on the driver.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _BY_TRANSACTION: Final = 64
 
 
 def check(spark: SparkSession, path: Path | str) -> JudgeVerdict:
-    """`path` is a history's file, or a directory of files that go on from each other by their names.
+    """`path` is a history's file, or a directory of files that continue each other in the order of their names.
 
     Raises `HistoryError` for what is no history or contradicts itself, and ``OSError``.
     """
@@ -79,7 +79,7 @@ def _rows(spark: SparkSession, files: list[Path]) -> DataFrame:
 
 
 def _operations(rows: DataFrame, context: Context) -> dict[str, dict[str, int]]:
-    """How many of each kind came to each outcome. Raises `HistoryError` for words and clients that are not known."""
+    """How many operations of each kind had each outcome. Raises `HistoryError` for unknown words and clients."""
     from pyspark.sql import functions as F
 
     found = {(row["op"], row["status"]): row["count"] for row in rows.groupBy("op", "status").count().collect()}
@@ -120,7 +120,7 @@ def _is(*ops: Op) -> Column:
 
 
 def _common(rows: DataFrame) -> DataFrame:
-    """What every piece needs: the nemesis' rows, and of each client the first end whose outcome nobody knows."""
+    """The rows that every piece needs: the nemesis', and of each client the first end of unknown outcome."""
     from pyspark.sql import functions as F
 
     unknown = rows.where(_is(Op.COMMIT, Op.ABORT) & (F.col("status") == Status.UNKNOWN.word))
@@ -129,7 +129,7 @@ def _common(rows: DataFrame) -> DataFrame:
 
 
 def _resolved(rows: DataFrame, context: Context) -> list[int]:
-    """The transactions that others know to be committed. Those of unknown outcome are few, and what was seen of them
+    """The transactions that others know to be committed. Those of unknown outcome are few, so what was seen of them
     fits into the driver's memory."""
     from pyspark.sql import functions as F
 
@@ -236,7 +236,7 @@ def _by_transaction(rows: DataFrame, context: Context, common: Any, resolved: li
 
 
 def _judged(found: DataFrame) -> list[Judged]:
-    """What the pieces found, added up."""
+    """The findings of all pieces, added up."""
     from pyspark.sql import functions as F
 
     evaluated: Counter[str] = Counter()
@@ -283,7 +283,7 @@ def _cycles(found: DataFrame) -> Iterator[Judged]:
 
 
 def _totals(rows: DataFrame, context: Context, common: Any) -> list[Judged]:
-    """What banks held. Readers add it up seldom: those rows fit into the driver's memory."""
+    """The sums of banks. Readers add up seldom, so these rows fit into the driver's memory."""
     return pieces.of_totals(rows.where(_is(Op.TOTAL)).toArrow(), context, common)
 
 
@@ -296,7 +296,7 @@ def _cycle_finding(anomaly: str, limit: str | None, found: DataFrame | None) -> 
 
 
 def _over(edges: DataFrame) -> DataFrame | None:
-    """The cycles over these edges, found stretch by stretch; None where no edge goes back."""
+    """The cycles over these edges, found in one stretch after the other; None where no edge goes back."""
     from pyspark.sql import functions as F
 
     once = edges.groupBy("begin", "end").agg(
@@ -326,7 +326,7 @@ def _over(edges: DataFrame) -> DataFrame | None:
 
 
 def _stretch(key: tuple[int, int], begins: list[tuple[int, int]], ends: list[tuple[int, int]]) -> int:
-    """The number of the stretch that a commit is in, or -1."""
+    """The number of the stretch that contains a commit, or -1."""
     at = bisect.bisect_right(begins, key) - 1
     return at if at >= 0 and key <= ends[at] else -1
 

@@ -1,4 +1,4 @@
-"""Banks: each balance is written on the one before it, and what committed readers see of all accounts adds up."""
+"""Banks: each balance is written on the one before it, and the accounts that committed readers see add up."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ WRONG_TOTAL = "wrong-total"
 
 
 def lost_updates(seen: Seen) -> Judged:
-    """A committed record says which one of its key it follows: that has to be the one before it in the log.
+    """A committed record names the one that it was written on: that has to be the one before it of its key in the log.
 
-    Where the one it follows was lost with its transaction, others tell.
+    Where that one was lost with its transaction, other checks report it.
     """
     history = seen.history
     linked = np.zeros(len(history.places) + 1, bool)
@@ -43,7 +43,7 @@ def lost_updates(seen: Seen) -> Judged:
 
 
 def wrong_totals(seen: Seen) -> Judged:
-    """Every total of a bank is its first one."""
+    """Every sum of a bank equals its first one."""
     history = seen.history
     rows = history.rows(Op.TOTAL)
     rows = rows[history.status[rows] == Status.OK]

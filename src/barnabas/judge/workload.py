@@ -1,6 +1,6 @@
-"""The clients of a run that are ours, in one asyncio loop: each does its work until it is told to stop.
+"""The clients of a run that are ours, in one asyncio loop: each works until it is told to stop.
 
-Whatever is not certainly done, or certainly not done, is written down as unknown.
+Whatever is neither certainly done nor certainly not done is written down as unknown.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _PATIENCE = {"default.api.timeout.ms": "20000"}
 
 @dataclass
 class Work:
-    """What the clients of a run share. `pause_s` stands between a client's batches, and sets the load."""
+    """What the clients of a run share. `pause_s` is between a client's batches, and sets the load."""
 
     bootstrap: str
     notes: Notes
@@ -66,7 +66,7 @@ class Work:
         return connect(self.bootstrap, config={**_PATIENCE, **self.config})
 
     def librdkafka(self) -> dict[str, Any]:
-        """Where the cluster is, for a client of librdkafka's. Raises `ConfigError` where it cannot get there."""
+        """The cluster's address for a client of librdkafka's. Raises `ConfigError` where that cannot connect."""
         return {"bootstrap.servers": self.bootstrap, **of_librdkafka(self.config)}
 
     def place(self, chance: random.Random, topic: str) -> TopicPartition:
@@ -81,7 +81,7 @@ def encoded(number: int) -> bytes:
 
 
 def decoded(data: bytes | None) -> int:
-    """A value, or -1 for what no client of a run has written. What is behind a space is not the history's."""
+    """The value, or -1 for bytes that no client of a run has written. What follows a space is not the history's."""
     word = (data or b"").partition(b" ")[0]
     return int(word) if word.isdigit() and len(word) < 19 else NONE
 
@@ -92,7 +92,7 @@ def value_of(record: Record | ConsumerRecord) -> int:
 
 
 async def write(work: Work, name: str, workload: str = REGISTERS) -> None:
-    """Records of their own, a few under way at a time; where they are compacted, some are tombstones."""
+    """Writes records outside of transactions, a few at a time; in compacted topics some are tombstones."""
     chance = random.Random(name)
     topic, tombstones = work.topics[workload], TOMBSTONES if workload == COMPACTION else 0.0
     idempotent = work.acks == "all"
@@ -135,7 +135,7 @@ async def _append(
 
 
 async def delete(work: Work, name: str) -> None:
-    """Deletes records, now here and now there, up to somewhere between where the log begins and where it ends."""
+    """Deletes records of one partition after the other, up to an offset between the log's start and its end."""
     chance = random.Random(name)
     journal = work.notes.journal(Client(name, OURS))
     async with work.connect() as cluster:
@@ -227,7 +227,7 @@ async def _transactions(work: Work, cluster: Cluster, journal: Journal, name: st
 
 
 def settle(journal: Journal, sent: Iterable[Sent]) -> None:
-    """Writes down what became of a transaction's records; also where nobody knows how it ended."""
+    """Writes down the outcome of a transaction's records, also where it is unknown."""
     for at, begun, fields, future in sent:
         failed = not future.done() or future.cancelled() or future.exception() is not None
         offset = NONE if failed else future.result().offset
@@ -248,7 +248,7 @@ async def _offsets(journal: Journal, producer: TransactionalProducer, consumer: 
 
 
 async def ended(journal: Journal, producer: TransactionalProducer, txn: int, name: str, *, committed: bool) -> bool:
-    """Commits or aborts, and says which; a commit that was never asked for, because a record failed, is no row."""
+    """Commits or aborts, and says which; a commit that was never requested, because a record failed, is no row."""
     invoked = now()
     if committed:
         try:
@@ -271,7 +271,7 @@ async def ended(journal: Journal, producer: TransactionalProducer, txn: int, nam
 
 def _consumer(cluster: Cluster, journal: Journal, topic: str, group: str, isolation: str) -> Consumer:
     async def assigned(partitions: list[TopicPartition]) -> None:
-        """Asks where the group is, and goes there: so the history knows where the assignment begins."""
+        """Asks for the group's offset and begins there, so that the history knows where the assignment begins."""
         invoked = now()
         places = await consumer.committed(partitions) if partitions else {}
         completed = now()
@@ -360,7 +360,7 @@ async def _note_leaders(
 
 
 async def observe(work: Work, name: str) -> None:
-    """Asks who leads, and the leaders for high watermarks, last stable and log start offsets, again and again."""
+    """Asks for leaders, and these for high watermarks, last stable and log start offsets, again and again."""
     journal = work.notes.journal(Client(name, OURS))
     known: dict[TopicPartition, tuple[int, Led]] = {}
     async with work.connect() as cluster:

@@ -1,4 +1,4 @@
-"""What a run's clients work at: each workload has a topic of its own, and asks something else of a broker."""
+"""The workloads of a run: each has a topic of its own, and tests another side of a broker."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
-"""The log cleaner: which log is compacted next, and the work of it, piece by piece (Kafka's ``LogCleaner``).
+"""The log cleaner: chooses the next log to compact, and compacts it piece by piece (Kafka's ``LogCleaner``).
 
 A compacted log has a clean head and a dirty tail, which meet at its `cleaned_offset`. A pass maps the last offset of
-each key in the tail, as far as the map has room, then copies all segments up to there without what the map outdates,
-several small ones into one, and puts each copy in the place of its originals. Only what is rolled, below the last
-stable offset and older than ``min.compaction.lag.ms`` is touched.
+each key in the tail, as far as the map has room. Then it copies all segments up to there without outdated records,
+several small segments into one, and replaces the originals by their copies. It touches only rolled segments below the
+last stable offset and older than ``min.compaction.lag.ms``.
 
 A pass runs on the broker's loop, in pieces of `PIECE_BYTES` and at ``log.cleaner.io.max.bytes.per.second`` at most. The
-log goes on between pieces: when its old segments change (a truncation, retention, a deletion), the pass is dropped;
-what was swapped in before is complete in itself. A log that cannot be read is left alone until the broker starts again.
+log goes on between pieces. If its old segments change (a truncation, retention, a deletion), the pass is dropped;
+copies that it has already swapped in are complete. A log that cannot be read is left alone until the broker starts
+again.
 """
 
 from __future__ import annotations
@@ -115,8 +116,9 @@ def _first_timestamp(segment: Segment) -> int:
 
 
 class LogCleaner:
-    """`logs` gives the broker's logs; `checkpoint` writes a log's new `cleaned_offset` down, `checkpoint_flushed` its
-    recovery point."""
+    """`logs` returns the broker's logs; `checkpoint` stores a log's new `cleaned_offset`, `checkpoint_flushed` its
+    recovery point.
+    """
 
     def __init__(
         self,

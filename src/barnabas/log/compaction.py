@@ -1,12 +1,14 @@
-"""What compaction keeps of a log: pure decisions, batch by batch (Kafka's ``Cleaner``).
+"""Which records compaction keeps: pure decisions, batch by batch (Kafka's ``Cleaner``).
 
-A record stays when it is the last of its key in what was mapped, when it lies beyond that, or when it is a tombstone
-(a key without a value) whose time is not over. A batch keeps its offsets, its producer and its sequence whatever is
-taken out of it; it goes when nothing of it is left, unless it is the last one of a producer that is still known, which
-would else write the same records twice (KAFKA-5490). Records of aborted transactions go; a transaction's marker goes
-after all its records went and `delete.retention.ms` passed, so that a reader in the midst of them still meets it
-(KAFKA-14055). When a tombstone or marker may go is written into its batch at the first pass that could take it: the
-delete horizon (KIP-534), in place of the base timestamp.
+- A record stays if it is the last of its key in the mapped range, if it lies beyond that range, or if it is a tombstone
+  (a key without a value) whose retention is not over.
+- A batch keeps its offsets, its producer and its sequence, whichever records it loses. An empty batch is removed,
+  unless it is the last one of a producer that is still known: without it, the producer might write the same records
+  twice (KAFKA-5490).
+- Records of aborted transactions are removed. A transaction's marker is removed when all its records are, and
+  `delete.retention.ms` has passed, so that a reader in the middle of them still meets it (KAFKA-14055).
+- The first pass that meets a removable tombstone or marker writes into its batch when it may be removed: the delete
+  horizon (KIP-534), in place of the base timestamp.
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ def records_in(batch: StoredBatch, data: bytes) -> list[Record]:
 
 
 class LastRecord(NamedTuple):
-    """Where a known producer stands: its last data, or none where a marker came last."""
+    """A known producer's last data batch, or none if a marker came last."""
 
     last_data_offset: int | None
     producer_epoch: int
@@ -87,7 +89,7 @@ def last_records_of(producers: ProducerStateManager) -> dict[int, LastRecord]:
 
 
 class CleanedTransactions:
-    """Transactions along the way of the cleaner (``CleanedTransactionMetadata``). Batches are shown in their order."""
+    """The transactions that a pass meets (``CleanedTransactionMetadata``). It gets the batches in their order."""
 
     def __init__(self, aborted: Sequence[AbortedTxn]) -> None:
         self._coming = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
@@ -137,7 +139,7 @@ class CleanedTransactions:
 
 @dataclass(slots=True)
 class Counted:
-    """Counts what a pass has read and written."""
+    """Counts the bytes and records that a pass has read and written."""
 
     records_read: int = 0
     records_kept: int = 0

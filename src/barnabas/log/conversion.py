@@ -1,9 +1,9 @@
 """Batches that a leader writes anew: messages of magic 0 and 1, and batches in another compression than the topic's.
 
-Kafka builds both record by record. A batch of magic 2 keeps its records' bytes here, wherever they say the same in it.
+Kafka builds both record by record. Here a batch of magic 2 keeps its records' bytes where they stay the same.
 
-Either takes long: a megabyte of small messages half a second, one that zstd packs at its highest level ten. They are
-done in steps, each of which yields what it has cost: how many bytes would have been unpacked meanwhile.
+Both take long: a megabyte of small messages half a second, a megabyte that zstd packs at its highest level ten seconds.
+So they are done in steps, each of which yields its cost: how many bytes could have been unpacked in the same time.
 """
 
 from __future__ import annotations

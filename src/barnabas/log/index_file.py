@@ -1,11 +1,11 @@
-"""What the offset index and the time index have in common: a file of fixed-width entries.
+"""The common part of offset index and time index: a file of fixed-width entries.
 
-Here the entries live in arrays, read from the file when they are first asked for. New ones are written with ``pwrite``,
-`GATHERED_ENTRIES` at a time and what is left by a flush: until then a crash takes them back, and recovery, which reads
-whatever was not flushed, makes them anew. Kafka maps these files into memory and therefore preallocates those of the
-active segment. Ours hold their entries and nothing else at any time, which is the form that Kafka gives them at a clean
-stop: its tools and brokers read them, even while we write. None stays open between two writes: of a segment's
-files only the log file does.
+The entries are in arrays, which are read from the file at their first use. New entries are written with ``pwrite``,
+`GATHERED_ENTRIES` at a time, and the rest at a flush. A crash before that loses them, and recovery, which reads all
+that was not flushed, rebuilds them. Kafka maps these files into memory and therefore preallocates those of the active
+segment. Ours hold only their entries at any time, which is the form that Kafka gives them at a clean stop: its tools
+and brokers can read them, even while a broker writes. Index files are closed between two writes; only a segment's log
+file stays open.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """``leader-epoch-checkpoint``: where each leader epoch began in this log (KIP-101).
 
-Followers find with it the offset from which they differ from their leader. Epochs and start offsets both rise. The file
-is never older than the log's recovery point: `flush` syncs it before that moves. What a power loss takes back of it is
-found again in the batches after that point, which recovery reads, and nothing waits for the disk when a leader changes.
+Followers find with it the offset at which their log diverges from their leader's. Epochs and start offsets both rise.
+The file is never older than the log's recovery point: `flush` syncs it before the recovery point moves. Recovery reads
+the batches after that point, and so finds the epochs that a power loss took from the file. Nothing waits for the disk
+when a leader changes.
 
-An epoch is written with its first record: one without records would be cut when the log is opened, because it begins at
-the log's end. (Apache writes it at the election, a file for each partition that a failover moves.)
+An epoch is written with its first record. An epoch without records begins at the log's end, and would be removed when
+the log is opened. (Apache writes an epoch at the election, one file for each partition that a failover moves.)
 
-That the log begins later is written with the next epoch, or the next flush: whoever opens the log cuts its epochs at
-its start anyway, and a client may move that with each request. (Apache writes it in the background.)
+A new log start offset is written with the next epoch or the next flush, since opening the log removes epochs below its
+start anyway, and a client may move the start with each request. (Apache writes it in the background.)
 """
 
 from __future__ import annotations

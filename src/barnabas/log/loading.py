@@ -1,8 +1,8 @@
 """Loads all logs of all directories at start, several at once and in pieces.
 
-Every directory has ``num.recovery.threads.per.data.dir`` logs in work. They take turns, piece by piece, and after each
-round the broker's other work has its turn: a session at ZooKeeper outlives the recovery of a large log. Nothing is
-computed in parallel, but what is read next is announced to the disks, so that all read while one piece is checked.
+Each directory loads ``num.recovery.threads.per.data.dir`` logs at once. They take turns, piece by piece, and after each
+round the broker does its other work, so that its ZooKeeper session survives the recovery of a large log. Nothing is
+computed in parallel, but the next pieces are announced to the disks, so that all disks read while one piece is checked.
 """
 
 from __future__ import annotations

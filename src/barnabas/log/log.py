@@ -7,9 +7,9 @@ state of producers change only after the bytes were written; a write that fails 
 (`LogDirFailure`), and nothing is appended or acknowledged there until a restart has recovered it.
 
 A batch stays one opaque buffer. `validation` judges a client's batch for a leader and says what changes in it;
-`following` judges a leader's batch for a follower; `retention` says which segments are too old. Here the log acts on
-what they found: a leader stamps base offset and leader epoch into the batch (both outside the CRC), and everybody
-writes it with one system call. Files are the business of `LogSegments`.
+`following` judges a leader's batch for a follower; `retention` says which segments are too old. This module acts on
+their results: a leader stamps base offset and leader epoch into the batch (both outside the CRC), and leader and
+follower write it with one system call. `LogSegments` handles the files.
 """
 
 from __future__ import annotations

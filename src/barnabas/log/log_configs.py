@@ -1,4 +1,4 @@
-"""The configuration that each topic's logs are kept by."""
+"""The configuration of each topic's logs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.model.config import Config, topic_config
 
 
 class LogConfigs:
-    """Topics' own values over what the broker has for all of them, either of which changes while it runs."""
+    """Topics' own values over the broker's defaults. Both may change while the broker runs."""
 
     def __init__(self, broker: Config) -> None:
         self._broker = broker

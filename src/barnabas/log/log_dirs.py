@@ -1,12 +1,12 @@
 """The broker's log directories and all logs in them (Kafka's ``LogManager``).
 
-At start each directory is locked, its checkpoints are read, and every partition's log is loaded: trusting the files
-where the last stop was clean, recovering them otherwise. Then `LogUpkeep` keeps them. A directory whose disk fails goes
+At start each directory is locked, its checkpoints are read, and every partition's log is loaded. After a clean stop the
+files are trusted, otherwise they are recovered. Then `LogUpkeep` maintains them. A directory whose disk fails goes
 offline alone.
 
-A log that moves to another directory (KIP-113) has a second one there, its future log: ``<partition>.<uuid>-future``.
-Whoever fills it is in `barnabas.replica.log_dir_moves`; here the two change places. Both are flushed before, so that a
-crash in between leaves two copies of the same content, of which the next start drops one.
+A log that moves to another directory (KIP-113) has a second log there, its future log: ``<partition>.<uuid>-future``.
+`barnabas.replica.log_dir_moves` fills it; this module swaps the two. Both are flushed before the swap, so that a crash
+in between leaves two equal copies, of which the next start drops one.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The segments of one log in their order (Kafka's ``LocalLog``): finding, reading, rolling, and removing files.
 
 An offset belongs to the segment with the largest base offset that is not above it; the last segment is the active one,
-the only one that is appended to. Compaction may have taken an offset, or the whole end of a segment: then the next
-batch that there is stands for it.
+the only one that is appended to. Compaction may have removed an offset, or the whole end of a segment: then a read
+begins at the next batch that exists.
 
-A segment taken out is renamed at once and removed ``file.delete.delay.ms`` later, since a reader may be using it. Only
-a roll syncs the directory here; for the rest the log does, once for each of its own steps. Raises ``OSError`` and
-`CorruptBatch`.
+A removed segment is renamed at once and deleted ``file.delete.delay.ms`` later, since a reader may be using it. Here
+only a roll syncs the directory; in all other cases the log syncs it, once for each of its own steps. Raises ``OSError``
+and `CorruptBatch`.
 """
 
 from __future__ import annotations

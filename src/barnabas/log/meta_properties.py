@@ -16,7 +16,7 @@ FILE_NAME: Final = "meta.properties"
 
 
 class CorruptMetaProperties(ValueError):
-    """The file does not say whose the directory is: the directory cannot be used."""
+    """The file does not name a cluster and a broker: the directory cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""What the directories of partitions are called: ``topic-0``, and ``topic-0.<uuid>-delete`` once it is to be removed.
+"""The names of partitions' directories: ``topic-0``, and ``topic-0.<uuid>-delete`` when it is to be removed.
 
-Names are those of Kafka's ``LocalLog``, whose broker does not start beside a directory that it cannot name.
+The names are those of Kafka's ``LocalLog``; Kafka's broker does not start beside a name that it cannot parse.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""What a partition remembers of idempotent and transactional producers (``ProducerStateManager``).
+"""A partition's memory of its idempotent and transactional producers (``ProducerStateManager``).
 
 Each producer has its epoch, its last five batches and the first offset of its open transaction. From these follow:
 
-- a batch sent again is answered with the offset it got the first time;
+- a batch that is sent again is answered with the offset that it got the first time;
 - a batch out of sequence, or of an older epoch, is refused;
 - the last stable offset: the first offset of the oldest transaction that is open, or whose end is not yet below the
   high watermark.
 
 A transaction begins in a log with its first batch. Only the transaction coordinator knows whether the producer has an
-open transaction with this partition: a batch that comes late would begin one that nobody ever ends. So the leader asks
-before that first batch (KIP-890): `begin_verification`, the question, `confirm`. A marker that comes in between drops
-the question, so that an answer about an earlier transaction confirms nothing.
+open transaction with this partition, and a late batch would begin a transaction that is never ended. So the leader asks
+the coordinator before that first batch (KIP-890): `begin_verification`, the question, `confirm`. A marker that comes in
+between cancels the verification, so that an answer about an earlier transaction confirms nothing.
 
-The state is written as a snapshot at each roll and at a clean stop, so that only what came after is read again.
+The state is written as a snapshot at each roll and at a clean stop, so that a start reads only later batches again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ NO_PRODUCER_ID: Final = -1
 
 
 class CorruptSnapshot(ValueError):
-    """A snapshot file that is torn or not one; the state is read from the log instead."""
+    """A torn or invalid snapshot file; the state is read from the log instead."""
 
 
 class BatchMetadata(NamedTuple):
@@ -62,14 +62,14 @@ class BatchMetadata(NamedTuple):
 
 
 class EndTxnMarker(NamedTuple):
-    """What a control batch says of its producer's transaction."""
+    """The content of a control batch: the end of its producer's transaction."""
 
     is_abort: bool
     coordinator_epoch: int
 
 
 class Verification:
-    """A leader's question whether a producer's open transaction has its partition; all batches that wait share it."""
+    """A leader's question whether a producer's open transaction includes its partition. Waiting batches share it."""
 
     __slots__ = ("began_ms", "confirmed", "lowest_sequence", "producer_epoch")
 

@@ -1,4 +1,4 @@
-"""A log as its readers know it: what it is, where it begins and ends, and what can be read of it.
+"""A log as its readers see it: its offsets, and reading from it.
 
 log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset
 """
@@ -40,7 +40,7 @@ from barnabas.runtime.file_records import FILE_RECORDS_BYTES
 
 
 class ReadableLog:
-    """What `Log` appends to and cuts."""
+    """The readers' side of `Log`."""
 
     def __init__(
         self,

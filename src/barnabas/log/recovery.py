@@ -1,11 +1,11 @@
-"""Loads a partition's directory: after a clean stop by trusting it, otherwise by checking what was not flushed.
+"""Loads a partition's directory: after a clean stop it trusts the files, otherwise it checks all that was not flushed.
 
 After an unclean stop every batch from the recovery point on is read and its CRC checked. The log ends before the first
 batch that is torn or wrong, and segments after it are dropped: what a log holds is always a prefix of what was appended
 (R15). Indexes, leader epochs and producer state of that part are made anew from the batches.
 
-That may take minutes, so it is done in pieces: what reads a whole segment is a generator, which yields after each piece
-how many bytes it was. The caller decides what else is done in between; nobody else knows the log meanwhile.
+That may take minutes, so it is done in pieces: a function that reads a whole segment is a generator, which yields the
+bytes of each piece. The caller decides what is done in between; no other code knows the log meanwhile.
 """
 
 from __future__ import annotations

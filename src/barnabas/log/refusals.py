@@ -1,4 +1,4 @@
-"""Why a leader does not take a batch, in Kafka's codes and words (``RecordValidationException``, KIP-467)."""
+"""The reasons why a leader refuses a batch, in Kafka's codes and words (``RecordValidationException``, KIP-467)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from barnabas.wire.varint import wrapped
 
 
 class InvalidRecords(KafkaError):
-    """Single records are the reason: `record_errors` has the number in the batch and a message for the first ones."""
+    """Single records are invalid: `record_errors` has the number in the batch and a message for the first ones."""
 
     def __init__(self, code: ErrorCode, message: str, record_errors: Sequence[tuple[int, str]]) -> None:
         super().__init__(code, message)

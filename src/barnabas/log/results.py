@@ -10,7 +10,7 @@ from barnabas.runtime.doors import Bytes
 
 
 class AppendOrigin(Enum):
-    """Who made a batch; only clients' batches are judged by sequence."""
+    """The origin of a batch; only clients' batches are checked for their sequence."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -18,7 +18,7 @@ class AppendOrigin(Enum):
 
 
 class AppendInfo:
-    """What an append did. A repeated batch has its first offsets and `duplicate`, and nothing was written."""
+    """The result of an append. A repeated batch has its first offsets and `duplicate`, and was not written again."""
 
     __slots__ = (
         *("duplicate", "first_offset", "last_offset", "log_append_time", "log_start_offset", "max_timestamp"),
@@ -50,7 +50,7 @@ class AppendInfo:
 
 
 class LogOffsetMetadata(NamedTuple):
-    """An offset and where it stands: in which segment, at which position there."""
+    """An offset and its place: its segment, and the position there."""
 
     offset: int
     segment_base_offset: int

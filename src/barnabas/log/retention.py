@@ -9,7 +9,7 @@ from barnabas.log.settings import LogSettings
 
 
 class Aging(Protocol):
-    """What retention asks of a segment."""
+    """A segment's facts that decide on its retention."""
 
     @property
     def base_offset(self) -> int: ...

@@ -1,6 +1,6 @@
-"""Background work on all logs: retention, flushing, checkpoints, and the removal of what was deleted.
+"""Background work on all logs: retention, flushing, checkpoints, and the removal of deleted files.
 
-A log whose disk fails meanwhile takes its directory offline and nothing else; the stories go on with the others.
+A log whose disk fails takes only its directory offline; the stories go on with the others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ EXPIRED_FILES_INTERVAL_MS: Final = 5_000
 
 
 class UpkeptLogs(Protocol):
-    """The logs, and what is done for all of them together (`LogDirs`)."""
+    """The logs, and the work on all of them together (`LogDirs`)."""
 
     @property
     def all_logs(self) -> Iterable[Log]: ...

@@ -1,10 +1,10 @@
 """How a leader judges a client's batch before it appends it (Kafka's ``LogValidator``).
 
 `validated` is a function of the bytes, the topic's settings and the time, and writes nothing: a batch that is refused
-later, for its sequence, is still as it was sent. `wire.scan` goes through the single records.
+later, for its sequence, is unchanged. `wire.scan` goes through the single records.
 
-Kafka's verdict on hundreds of batches, good and bad, stands in ``tests/verdicts``. Where Kafka fails with an exception
-of its own making (UNKNOWN_SERVER_ERROR), ours is INVALID_RECORD: the same bytes will not be better when sent again.
+``tests/verdicts`` has Kafka's verdicts on hundreds of valid and invalid batches. Where Kafka fails with an internal
+exception (UNKNOWN_SERVER_ERROR), ours is INVALID_RECORD, since sending the same bytes again does not help.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ Judging: TypeAlias = Generator[None, None, Appendable]
 
 
 class Unpacking:
-    """What a request's batches may still unpack to: `left` in all, and `at_once` before others have their turn."""
+    """How many bytes a request's batches may still unpack: `left` in all, `at_once` before others have their turn."""
 
     __slots__ = ("at_once", "judged", "left")
 
@@ -115,7 +115,7 @@ class Unpacking:
 
 
 class TakesLong(Exception):
-    """A batch takes so long, with those of its request before it, that others are to have their turn.
+    """A batch, with those of its request before it, takes so long that other work has to have its turn first.
 
     Nothing was done. After `Unpacking.judge` the batch can be appended.
     """

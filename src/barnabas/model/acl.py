@@ -1,4 +1,4 @@
-"""What an ACL speaks of: operations and the resources they are done on, by Kafka's names and codes."""
+"""The parts of ACLs: operations, permissions and resources, by Kafka's names and codes."""
 
 from __future__ import annotations
 

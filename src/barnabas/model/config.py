@@ -1,8 +1,8 @@
 """Kafka's configuration keys: their types, defaults, bounds and documentation, and values parsed by them.
 
-``broker_configs.json`` and ``topic_configs.json`` hold what Kafka 3.9.2 says of itself. A `Config` is immutable; a
-changed one is made by `Config.with_overrides`. Values are read by type (``config.number("segment.bytes")``), so that a
-misspelt key fails at once and mypy knows what comes out.
+``broker_configs.json`` and ``topic_configs.json`` are Kafka 3.9.2's own definitions. A `Config` is immutable;
+`Config.with_overrides` makes a changed one. Values are read by type (``config.number("segment.bytes")``), so that a
+misspelt key fails at once and mypy knows the type.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RANGE: Final = re.compile(r"^\[(-?[\d.]+),\.\.\.(?:,(-?[\d.]+))?\](?: or (-?\d+
 
 
 class AlterOperation(IntEnum):
-    """What an incremental change does with a value (KIP-339, ``AlterConfigOp.OpType``)."""
+    """The operation of an incremental change (KIP-339, ``AlterConfigOp.OpType``)."""
 
     SET = 0
     DELETE = 1

@@ -189,9 +189,9 @@ MESSAGE_MAX: Final = 8_000
 
 
 class KafkaError(Exception):
-    """Expected trouble: answered to the client with its code, never logged as a fault of ours.
+    """An expected error: the client gets its code, and it is never logged as a fault of ours.
 
-    A message that names all that was wrong may be as long as the request. It is told as far as an answer has room.
+    A message that names all errors of a request may be as long as the request. It is cut to the room of an answer.
     """
 
     passing: bool = False
@@ -226,7 +226,7 @@ def check_code(code: int, message: str | None = None, what: object = None) -> No
 class ConfigError(ValueError):
     """A configuration value that cannot be used; the text says which key, what it was, and what is allowed.
 
-    `in_kafkas_words` is the text of Kafka's ``ConfigException``, which clients are told.
+    `in_kafkas_words` is the text of Kafka's ``ConfigException``, which clients get.
     """
 
     def __init__(self, text: str, in_kafkas_words: str | None = None) -> None:

@@ -1,7 +1,6 @@
 """Java's hash of a string, which spreads groups, transactional ids and fetchers.
 
-It is made anew each time, in half a microsecond for a usual name: kept, a stranger's names would stay, each among the
-objects of the moment when it came.
+It is computed anew each time, in half a microsecond for a usual name: a cache would keep any name that a client sends.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Who leads a partition and which replicas are in sync with it.
+"""A partition's leader and its in-sync replicas.
 
-``LeaderAndIsr`` is what the partition's ``state`` znode and the requests about it carry. ``IsrState`` is
-the leader's own view of its ISR: while a change that it asked the controller for is in flight, two sets count. The
-``maximal_isr`` holds back the high watermark; ``isr`` is known to be in sync (KIP-497, Kafka's ``PartitionState`` in
-``Partition.scala``).
+``LeaderAndIsr`` is the content of the partition's ``state`` znode and of the requests about it. ``IsrState`` is the
+leader's own view of its ISR: while a proposed change is in flight, two sets count. The ``maximal_isr`` holds back the
+high watermark; ``isr`` is known to be in sync (KIP-497, Kafka's ``PartitionState`` in ``Partition.scala``).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TypeAlias
 
 
 class ElectionType(IntEnum):
-    """What an operator may ask for (ElectLeaders); the values are those of the request."""
+    """The kinds of election that an operator may request (ElectLeaders); the values are those of the request."""
 
     PREFERRED = 0
     UNCLEAN = 1

@@ -1,8 +1,8 @@
-"""What brokers may say to each other: ``inter.broker.protocol.version`` (Kafka's ``MetadataVersion``).
+"""The version of the requests between brokers: ``inter.broker.protocol.version`` (Kafka's ``MetadataVersion``).
 
-Brokers do not ask each other for their versions; each sends what this configuration says, so that a cluster can be
-upgraded broker by broker. Kafka's order is this enumeration's order. Barnabas has no requests from before 1.0: the
-LeaderAndIsr of that time does not tell a new replica from one whose log directory failed.
+Brokers do not ask each other for their versions; this configuration decides what each sends, so that a cluster can be
+upgraded broker by broker. The order of this enumeration is Kafka's. Versions before 1.0 are not supported: their
+LeaderAndIsr cannot distinguish a new replica from one whose log directory failed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Asks the controller to change ISRs (KIP-497, Kafka's ``DefaultAlterPartitionManager``).
 
-All changes that wait go out as one request, and only one request is in flight. A partition's change leaves the list
-when it was answered; one that a lost reply or a former controller leaves unanswered is sent again. That is safe: the
-controller takes a repeated change at the same epochs as done already.
+All waiting changes go out as one request, and only one request is in flight. A change waits until it is answered; if
+the reply is lost or the controller moves, it is sent again. That is safe, since the controller treats a repeated change
+at the same epochs as done.
 
 Below ``inter.broker.protocol.version`` 2.7 there is no such request: see `zk_alter_partition`.
 """

@@ -1,7 +1,7 @@
 """Producers' records on their way into the logs that this broker leads (``ReplicaManager.appendRecords``).
 
 A partition's error concerns that partition alone. With acks=all a request is answered when the high watermark has
-passed what it appended, or no longer can.
+passed the appended records, or no longer can.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the controller's requests about replicas name, and the answers to them, in whichever version."""
+"""The controller's requests about replicas: the partitions they name, and the answers, in every version."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class DeletedRecords:
 
 
 class DelayedDeleteRecords(DelayedOperation[TopicPartition]):
-    """Complete when each partition's low watermark has reached what was asked for."""
+    """Complete when each partition's low watermark has reached the requested offset."""
 
     __slots__ = ("_find", "_waiting")
 

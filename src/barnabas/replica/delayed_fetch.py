@@ -1,9 +1,9 @@
-"""A fetch request: what was asked, what was read, and waiting for more (Kafka's ``DelayedFetch``).
+"""A fetch request: its partitions, the records read so far, and waiting for more (Kafka's ``DelayedFetch``).
 
-A fetch that found too little waits at its partitions: a follower's for the log's end, a consumer's for the high
-watermark. When one of them moves, only that partition is looked at, and only those that moved are read again. A
-follower's fetch watches only its session while it waits, where the partitions that it has all of rest: it costs what
-moves.
+A fetch that found too few bytes waits at its partitions: a follower's for the log's end, a consumer's for the high
+watermark. When a partition moves, only that partition is looked at, and only moved partitions are read again. A waiting
+fetch of a follower watches only its session, in which caught-up partitions rest, so that its cost depends only on the
+partitions that move.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class FetchParams(NamedTuple):
 
 
 class FetchedPartition:
-    """One partition of a fetch: the request, what was read so far, and how many bytes there may be by now."""
+    """One partition of a fetch: the request, the records read so far, and how many bytes there may be by now."""
 
     partition: Partition | None = None
     result: ReadResult | None = None
@@ -146,7 +146,7 @@ class FetchedPartition:
 
 
 class FetchReader(Protocol):
-    """What a fetch that waits needs of `fetching`."""
+    """The part of `fetching` that a waiting fetch uses."""
 
     quotas: ReplicationQuotas
 
@@ -156,9 +156,9 @@ class FetchReader(Protocol):
 
 
 class DelayedFetch(DelayedOperation[TopicPartition]):
-    """Complete when `min_bytes` are there, or a partition has something else to tell.
+    """Complete when `min_bytes` are there, or a partition has an error or a change to report.
 
-    A follower's fetch of a `session` also takes up the partitions that rested when it came and were stirred since.
+    A follower's fetch of a `session` also reads partitions that rested when the fetch came and have moved since.
     """
 
     __slots__ = ("_available", "_by_key", "_reader", "fetched", "params", "session")

@@ -72,11 +72,12 @@ class Appended:
 
 
 class DelayedProduce(DelayedOperation[TopicPartition]):
-    """Complete when each partition's high watermark has reached what was appended, or can no longer.
+    """Complete when each partition's high watermark has reached the appended records, or can no longer reach them.
 
-    An idempotent producer goes on at another leader as soon as it knows of one, who knows the last five of its batches
-    and says OUT_OF_ORDER_SEQUENCE_NUMBER of one before them, however often it is sent. So a lost partition is told at
-    once, and of the others REQUEST_TIMED_OUT, which has the producer ask again (decision 5).
+    An idempotent producer goes on at a new leader as soon as it knows one. A leader knows only the producer's last five
+    batches, and answers an earlier one with OUT_OF_ORDER_SEQUENCE_NUMBER, however often it is sent. So when this broker
+    loses a partition, the request is answered at once, and its other partitions with REQUEST_TIMED_OUT, after which the
+    producer asks again (decision 5).
     """
 
     __slots__ = ("_find", "_waiting", "keys", "urgent")

@@ -1,13 +1,13 @@
-"""Fetch sessions (KIP-227), a leader's side: only what changed is asked for, and only what changed is answered.
+"""Fetch sessions (KIP-227), a leader's side: requests and answers name only the partitions that changed.
 
-`FetchSessions` keeps, for each session, the partitions that are fetched and what was last told of each. A
-request with epoch 0 begins a session, each further one counts its epoch up by one, -1 ends it. When there is no room, a
-session that has been idle long, or a smaller one, makes way; its owner is told FETCH_SESSION_ID_NOT_FOUND and begins
-again. One that has been idle that long ends even where there is room; in Kafka it stays.
+`FetchSessions` keeps, for each session, its partitions and the last answer for each. A request with epoch 0 begins a
+session, each further one raises the epoch by one, -1 ends it. When there is no room, a session that is idle for long,
+or a smaller one, is evicted; its owner gets FETCH_SESSION_ID_NOT_FOUND and begins a new one. A session that is idle for
+that long ends even if there is room; in Kafka it stays.
 
-A follower's fetch costs what has changed, not what it follows. A partition rests while a follower in sync has all of
-it: the leader does not look at it again before something about it moves (`Partition.stir`), or the follower asks for
-something else. Apache Kafka's leader reads every partition of the session at every fetch.
+The cost of a follower's fetch depends on the partitions that changed, not on all that it follows. A partition rests
+while a follower in sync has all of its records: the leader does not look at it before it moves (`Partition.stir`) or
+the follower asks for another offset. Apache Kafka's leader reads every partition of the session at every fetch.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _key(topic_id: Uuid, topic: str | None, partition: int) -> PartitionKey:
 
 
 class CachedPartition:
-    """What a session remembers of a partition: the fetcher's last request, and the last answer's offsets."""
+    """A session's memory of a partition: the fetcher's last request, and the offsets of the last answer."""
 
     __slots__ = (
         "cache_key",
@@ -253,7 +253,7 @@ class FetchSession:
 
 
 class FetchContext:
-    """One fetch request and its session: which partitions are fetched, and what the answer has of them."""
+    """One fetch request and its session: the partitions to fetch, and which of them the answer contains."""
 
     __slots__ = ("_session", "error", "fetches", "full")
 

@@ -1,7 +1,7 @@
 """Fetch sessions (KIP-227), a follower's side.
 
-`FetchSessionHandler` holds the wanted state of all partitions, turns what changed of it into the next request, and goes
-back to a full one after any doubt.
+`FetchSessionHandler` holds the wanted state of all partitions and makes the next request of its changes. After any
+doubt it sends a full request.
 """
 
 from __future__ import annotations

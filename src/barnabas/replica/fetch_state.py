@@ -1,4 +1,4 @@
-"""What a fetcher keeps of one partition, and what it needs of its broker."""
+"""A fetcher's state of one partition, and its view of the broker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from barnabas.wire.messages.fetch import FetchRequest
 
 @dataclass
 class FetchState:
-    """Where the fetcher is in one partition. A new leader epoch makes a new state, so that old answers find none."""
+    """The fetcher's position in one partition. A new leader epoch makes a new state, which old answers do not match."""
 
     topic_partition: TopicPartition
     topic_id: Uuid
@@ -44,8 +44,9 @@ class FetchState:
 
 
 class KnownFetch:
-    """The frames of a fetch and of its answers, and all that they depend on: the session, this broker's epoch, and what
-    is asked for, which is one object while nothing but its fetch offset changes."""
+    """The frames of a fetch and of its answers, and what they depend on: the session, this broker's epoch, and the
+    fetched partition, which stays one object while only its fetch offset changes.
+    """
 
     __slots__ = ("answer", "asked", "broker_epoch", "request", "session_id")
 
@@ -65,7 +66,7 @@ class KnownFetch:
 
 
 class Follower(Protocol):
-    """What the fetchers need of the replicas."""
+    """The part of the replicas that fetchers use."""
 
     broker_id: int
     quotas: ReplicationQuotas

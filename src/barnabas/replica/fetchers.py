@@ -1,13 +1,14 @@
 """Followers' fetchers: one story per (leader, fetcher id) that copies all its partitions from that leader.
 
-Each round asks for the partitions that are not paused (the session names only those that changed), waits for the
-answer, and applies it partition by partition: it costs what moves, not what is followed. A partition's trouble pauses
-or stops that partition only (KIP-461). An answer counts for a partition only when the partition is still here and
-wanted as it was asked for: in between it may have been taken away, led by this broker itself, or cut (KAFKA-10371,
+Each round asks for the partitions that are not paused (the session names only changed ones), waits for the answer, and
+applies it partition by partition. So a round's cost depends on the partitions that move. A partition's error pauses or
+stops that partition only (KIP-461). An answer is applied to a partition only if the fetcher still wants it in the same
+state: meanwhile it may have been removed, become led by this broker itself, or been truncated (KAFKA-10371,
 KAFKA-7786).
 
-Where logs differ, only leader epochs decide what is cut: the leader names the epoch in which both last agree and its
-end (``DivergingEpoch``), the follower cuts to the smaller of that end and its own, and asks again (KIP-101, KIP-595).
+If logs differ, only leader epochs decide where to truncate: the leader names the last epoch in which both agree and its
+end (``DivergingEpoch``), the follower truncates to the smaller of that end and its own, and asks again (KIP-101,
+KIP-595).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The partitions that one fetcher follows: how far each is, which are fetched, and which have to wait.
+"""The partitions that one fetcher follows: the position of each, which are fetched, and which are paused.
 
-A partition's trouble pauses or stops that partition only (KIP-461).
+A partition's error pauses or stops that partition only (KIP-461).
 """
 
 from __future__ import annotations

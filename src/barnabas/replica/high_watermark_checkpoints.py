@@ -12,10 +12,10 @@ from barnabas.replica.partition import Partition
 
 
 class HighWatermarkCheckpoints:
-    """Remembers each directory's file from when it is first asked for: a replica that the controller has not spoken of
-    yet keeps its line, or a crash now would make it begin at 0 (KAFKA-769).
+    """Reads each directory's file once and remembers it: a replica for which no LeaderAndIsr has arrived yet keeps its
+    line; without it, a crash would make the replica begin at 0 (KAFKA-769).
 
-    `on_failure` is told of a directory whose file cannot be read: nothing is written to it any more.
+    `on_failure` gets a directory whose file cannot be read; nothing is written to it any more.
     """
 
     def __init__(self, log_dirs: LogDirs, on_failure: Callable[[LogDirFailure], None]) -> None:

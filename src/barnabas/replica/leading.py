@@ -1,12 +1,12 @@
-"""What a leader decides about its followers: the high watermark, its ISR, and when a produce with acks=all is over.
+"""A leader's decisions about its followers: the high watermark, the ISR, and when a produce with acks=all is complete.
 
-Offsets, ISR, epochs and time go in; a high watermark, a proposal for the ISR or nothing comes out. Nothing here has a
-log, changes anything, or waits: `partition` asks, and does it.
+The functions here take offsets, ISR, epochs and time, and return a high watermark, a proposal for the ISR, or nothing.
+They have no log, change nothing and do not wait: `partition` calls them and carries the decisions out.
 
-- The high watermark: the smallest log end offset among the maximal ISR and those followers that are caught up and may
-  join it. It only rises within a leader epoch, and only while the ISR is not under ``min.insync.replicas``.
-- The ISR. A change is proposed to the controller and pending until its answer: a follower to be added already holds
-  back the high watermark, one to be removed still does. At most one change is in flight (KIP-497).
+- The high watermark is the smallest log end offset among the maximal ISR and the caught-up followers that may join it.
+  It only rises within a leader epoch, and only while the ISR is not below ``min.insync.replicas``.
+- A change of the ISR is proposed to the controller and pending until its answer. A follower to be added already holds
+  back the high watermark; a follower to be removed still does. At most one change is in flight (KIP-497).
 
 All times are monotonic, in ms.
 """
@@ -37,7 +37,7 @@ _ISR_AWAITS_METADATA: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ProposedIsr:
-    """A change of the ISR that was sent to the controller: what was asked for, and the state until it is answered."""
+    """A change of the ISR that was sent to the controller: the proposed ISR, and the state until the answer."""
 
     state: PendingExpandIsr | PendingShrinkIsr
     sent: LeaderAndIsr

@@ -1,12 +1,13 @@
 """Moves replicas from one log directory of this broker to another (KIP-113, Kafka's ``ReplicaAlterLogDirsManager``).
 
-A replica that moves has a future log in the directory it moves to. One story copies into future logs what the current
-ones hold, one replica after the other so that the space of each is free again soon, in pieces between which the broker
-does its other work. A future log that has all that the current one has takes its place at once: no append comes between
-the comparison and the change, since neither waits.
+A moving replica has a future log in the target directory. One story copies the current logs into the future ones, one
+replica after the other, so that the space of each is free again soon, and in pieces, between which the broker does its
+other work. When a future log has caught up, it replaces the current one at once: no append comes between the comparison
+and the replacement, since neither waits.
 
-A future log follows the current one as a follower does its leader: by leader epochs it finds what to cut, before every
-piece, so that a truncation of the current log needs no message, and a restart no memory.
+A future log follows the current one as a follower follows its leader. Before every piece it finds by leader epochs
+where to truncate, so it need not be told of a truncation of the current log, and need not remember anything over a
+restart.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The cluster as the controller last told it to this broker (``ZkMetadataCache``)."""
+"""The cluster, as the controller's last UpdateMetadata describes it (``ZkMetadataCache``)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class MetadataUpdate(NamedTuple):
 
 
 class MetadataCache:
-    """`image` is replaced as a whole, so that a reader who keeps one sees a consistent cluster."""
+    """`image` is replaced as a whole, so that a reader that keeps one sees a consistent cluster."""
 
     def __init__(self, image: ClusterImage | None = None) -> None:
         self.image = image or ClusterImage()

@@ -1,9 +1,9 @@
-"""A follower's fetch of one partition, and its answer, as the bytes that stay and the numbers that change.
+"""A follower's fetch of one partition, and its answer, as constant bytes and numbers that change.
 
-A follower that keeps up sends the same request again and again: what differs is the correlation id, the session's epoch
-and the fetch offset. In the answers, the correlation id, the offsets and the records do. Where all these stand is
-found out by encoding one message twice, all bits of the numbers clear and then all set, so that nothing here knows how
-a version lays them out.
+A follower that keeps up sends the same request again and again; only the correlation id, the session's epoch and the
+fetch offset differ. In the answers, only the correlation id, the offsets and the records differ. To find the places of
+these numbers, one message is encoded twice, with all their bits clear and then all set. So this module knows nothing
+about the layout of a version.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class OnePartitionRequest:
 
 
 class OnePartitionAnswer:
-    """The frames of answers that tell nothing but offsets and records of one partition."""
+    """The frames of answers that contain only offsets and records of one partition."""
 
     __slots__ = ("_back", "_bytes", "_front", "_middle", "_pack", "_records_at", "_unpack")
 

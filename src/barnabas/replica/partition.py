@@ -1,9 +1,9 @@
-"""One partition as this broker has it (Kafka's ``Partition``): its log, its role, and who leads it.
+"""This broker's replica of one partition (Kafka's ``Partition``): its log, its role, and the partition's leader.
 
-The leader knows each follower's `Progress` from its fetches. What follows from that, the high watermark and the ISR, is
-decided in `leading`, from values; here it is done.
+The leader knows each follower's `Progress` from its fetches. `leading` decides from it the high watermark and the ISR;
+this module carries the decisions out.
 
-No method here waits. The change of an ISR goes out through `alter_isr`, and comes back by `isr_altered`.
+No method here waits. A change of the ISR is requested by `alter_isr`, and its outcome arrives in `isr_altered`.
 """
 
 from __future__ import annotations

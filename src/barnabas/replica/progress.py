@@ -1,4 +1,4 @@
-"""How far a follower is, as its leader knows from its fetches (Kafka's ``Replica``)."""
+"""A follower's progress, which its leader knows from its fetches (Kafka's ``Replica``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NEVER_MS: Final = -(1 << 62)
 
 
 class Progress:
-    """One follower's progress. All times are monotonic: a jump of the wall clock takes nobody out of the ISR.
+    """One follower's progress. All times are monotonic: a jump of the wall clock removes no follower from the ISR.
 
     Invariant: the follower had everything up to the leader's log end offset at `last_caught_up_ms`.
     """

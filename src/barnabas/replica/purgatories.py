@@ -1,8 +1,8 @@
-"""Where requests wait at partitions, and who is woken by what.
+"""The purgatories of a broker, and which change wakes which waiting request.
 
 A waiting request is woken after an append is complete, never in the middle of it. Followers that wait for the log's end
-are told once a turn of the loop of all that was appended in it (decision 14). A follower's fetch session does not watch
-its partitions that rest: the partition that was stirred tells it.
+are woken once in a turn of the loop, for all appends of that turn (decision 14). A follower's fetch session does not
+watch its resting partitions: a partition that moves notifies the session.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Where requests wait until a condition turns or their time is up (Kafka's ``DelayedOperationPurgatory``).
+"""Requests that wait until a condition holds or their timeout passes (Kafka's ``DelayedOperationPurgatory``).
 
-An operation watches keys. Whoever changes what belongs to a key calls `check_and_complete`, and each operation that
-watches it looks whether it is done, at that key alone: nothing polls. All timeouts of a purgatory share one timer.
+An operation watches keys. Code that changes the state behind a key calls `check_and_complete`, and each operation that
+watches the key checks, for that key alone, whether it is complete: nothing polls. All timeouts of a purgatory share one
+timer.
 
-Few operations live until their time is up, so a timeout that is not needed must cost next to nothing: those of one
-length come due in the order in which they began, and only the lengths are in a heap.
+Few operations live until their timeout, so an unneeded timeout must cost next to nothing: timeouts of one length come
+due in the order in which they began, and only the lengths are in a heap.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ _UNUSED_MAX: Final = 1000
 
 
 class DelayedOperation(Generic[K]):
-    """Waits for something. Completes exactly once, in the call of whoever changed its condition: what it does then
-    (`on_complete`) is short, and waits for nothing."""
+    """Waits for a condition. It completes exactly once, within the call that changed the condition, so `on_complete` is
+    short and does not wait."""
 
     __slots__ = ("_peers", "_purgatory", "_watched", "completed", "then")
 

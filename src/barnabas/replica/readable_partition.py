@@ -1,4 +1,4 @@
-"""A partition as its readers see it: what this broker knows of it, and what of its log they may read."""
+"""A partition as its readers see it: this broker's knowledge of it, and how far they may read its log."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class FetchIsolation(Enum):
-    """Up to where a reader may read: followers to the end, consumers to the high watermark or last stable offset."""
+    """How far a reader may read: followers to the end, consumers to the high watermark or the last stable offset."""
 
     LOG_END = 0
     HIGH_WATERMARK = 1
@@ -45,7 +45,7 @@ _HIGH_WATERMARK: Final = FetchIsolation.HIGH_WATERMARK
 
 
 class Surroundings(Protocol):
-    """What a partition needs of its broker."""
+    """The part of the broker that a partition uses."""
 
     broker_id: int
     replica_lag_time_max_ms: int
@@ -68,7 +68,7 @@ class Surroundings(Protocol):
 
 
 class RestingFetch(Protocol):
-    """What a follower's fetch session holds of a partition that the follower has all of."""
+    """A fetch session's entry for a partition of which the follower has all records."""
 
     @property
     def last_fetch_ms(self) -> int:
@@ -81,7 +81,7 @@ class RestingFetch(Protocol):
 
 
 class ReadResult:
-    """What a fetch from one partition found. All offsets are from before the read, so that they belong together."""
+    """The result of a fetch from one partition. All offsets are from before the read, so that they are consistent."""
 
     __slots__ = ("diverging", "high_watermark", "last_stable_offset", "log_end_offset", "log_start_offset", "records")
 
@@ -96,7 +96,7 @@ class ReadResult:
 
 
 class ReadablePartition:
-    """What `Partition` leads or follows, and appends to."""
+    """The readers' side of `Partition`."""
 
     __slots__ = (
         "_surroundings",

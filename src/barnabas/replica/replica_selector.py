@@ -1,7 +1,7 @@
-"""From which replica a consumer is told to read (KIP-392, ``ReplicaSelector``).
+"""Chooses the replica from which a consumer reads (KIP-392, ``ReplicaSelector``).
 
-A consumer names its rack. The leader answers its fetch with the id of the replica that it should rather ask, where that
-is not the leader itself; followers answer up to the high watermark that they know.
+A consumer names its rack. If another replica is preferred, the leader answers the fetch with that replica's id;
+followers answer up to the high watermark that they know.
 """
 
 from __future__ import annotations

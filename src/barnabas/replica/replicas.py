@@ -1,8 +1,8 @@
-"""All replicas of this broker (Kafka's ``ReplicaManager``), and what the controller makes of them.
+"""All replicas of this broker (Kafka's ``ReplicaManager``), and the controller's requests about them.
 
-The controller's requests make partitions leaders and followers, or stop them. Which partitions there are is in
-`hosted_partitions`; producers' records go through `appending`, fetches through `fetching`, and both wait in
-`purgatories`. What a partition decides about itself is in `partition`.
+The controller's requests make partitions leaders or followers, or stop them. `hosted_partitions` has the partitions;
+producers' records go through `appending`, fetches through `fetching`, and both wait in `purgatories`. The decisions of
+a single partition are in `partition`.
 
 A partition leaves its fetcher before it changes its role, so that no answer of its former leader is applied to it.
 """

@@ -1,7 +1,7 @@
 """How fast replicas may be copied (Kafka's ``ReplicationQuotaManager``, KIP-73).
 
-What is copied is summed in samples of a second; the rate is the sum over the time since the oldest sample that counts.
-A quota does not bound to the byte: a copy is held back while the rate is above the quota.
+Copied bytes are summed in samples of a second; the rate is the sum divided by the time since the oldest sample that
+counts. A quota is not exact to the byte: a copy is held back while the rate is above the quota.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ReplicationQuota:
 
 
 class ReplicationQuotas:
-    """The quotas for what a leader sends, what a follower fetches, and what moves between log directories.
+    """The quotas for a leader's sends, a follower's fetches, and moves between log directories.
 
     The first two bound only replicas that their topic's configuration names, and never those in sync, which would
     otherwise leave the ISR.

@@ -1,7 +1,7 @@
-"""What went into a partition's log and out of it, for metrics (Kafka's ``BrokerTopicStats``).
+"""Bytes and records into a partition's log and out of it, for metrics (Kafka's ``BrokerTopicStats``).
 
-What came in is read off the log, which knows its length: somebody has to look only where leading begins or ends, so
-that an append pays nothing for it. Records are offsets, as Kafka's ``MessagesInPerSec`` counts them.
+The incoming traffic is computed from the log's length, which is noted only when leading begins or ends, so that an
+append pays nothing for it. Records are counted as offsets, as by Kafka's ``MessagesInPerSec``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a follower cuts its log (``AbstractFetcherThread.getOffsetTruncationState``).
+"""Where a follower truncates its log (``AbstractFetcherThread.getOffsetTruncationState``).
 
 The leader names the largest epoch that it has and that is not above the follower's last one, and that epoch's end. With
 ``inter.broker.protocol.version`` from 2.7 on it does so in a fetch's answer; below, the follower asks with
@@ -27,7 +27,7 @@ AskedPartition = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
 
 @dataclass(frozen=True)
 class Truncation:
-    """Cut the log to `offset`; unless that is `complete`, the leader has to be asked again."""
+    """Truncate the log to `offset`; unless that is `complete`, the leader has to be asked again."""
 
     offset: int
     complete: bool

@@ -1,8 +1,8 @@
-"""Leaders that write new ISRs into ZooKeeper themselves (``ZkAlterPartitionManager``).
+"""Writes new ISRs into ZooKeeper for the leaders of this broker (``ZkAlterPartitionManager``).
 
-They do with ``inter.broker.protocol.version`` below 2.7-IV2. A write is conditional on the partition epoch that the
-leader knows, and carries the epoch of the controller that made it leader; the controller and the other brokers hear of
-it later, from a notification that gathers what changed within some seconds.
+Leaders do so with ``inter.broker.protocol.version`` below 2.7-IV2. A write is conditional on the partition epoch that
+the leader knows, and carries the epoch of the controller that made it leader. The controller and the other brokers
+learn of it later, from a notification that gathers the changes of some seconds.
 """
 
 from __future__ import annotations

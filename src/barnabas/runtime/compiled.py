@@ -1,8 +1,7 @@
 """The hot path of a broker, compiled: the same modules, made into extensions by mypyc where `hatch_build.py` can.
 
-Only a process that is a broker and nothing else takes them. Everywhere else the modules run as they are written: the
-simulator, its mutants and many tests put methods of theirs in the place of the product's, and compiled code calls what
-it was compiled with, whatever stands there now.
+Only a broker's own process uses them. Everywhere else the modules are interpreted: the simulator, its mutants and many
+tests replace methods of the product, and compiled code would ignore such a replacement.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def digest_of(sources: Sequence[str], package: Path) -> str:
 
 
 class CompiledModules:
-    """A finder that has some modules imported from extensions (``sys.meta_path``)."""
+    """A finder that imports some modules from extensions (``sys.meta_path``)."""
 
     def __init__(self, files: Mapping[str, Path]) -> None:
         self.files = files

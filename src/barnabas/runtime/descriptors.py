@@ -1,12 +1,11 @@
-"""The process's file descriptors, which connections and files share: a part is kept for files.
+"""The process's file descriptors, which connections and files share: a part is reserved for files.
 
-A file that cannot be opened means a disk that cannot be written, and ends the broker; a connection that is refused is
-made again. So connections may not take all descriptors (`is_scarce`). Many connections may be accepted in one turn of
-the loop before one of them can be closed, so a few descriptors are held as spares and given up one by one (`opening`)
-when the rest is used. What may be refused and asked for again leaves them to what may not be left half done
-(`sparing`). Files that stay open never take the last `BRIEF` spares: those are for what is closed again at once
-(`briefly`), so whatever is done in one go with files that are open no longer than that is done though the table is
-full.
+If a file cannot be opened, its disk cannot be written, which ends the broker; a refused connection is only made again.
+So connections may not take all descriptors (`is_scarce`). Many connections may be accepted in one turn of the loop
+before one of them can be closed, so a few descriptors are held as spares, and are given up one by one (`opening`) when
+all others are used. Operations that can be refused and repeated leave the spares to those that may not stop halfway
+(`sparing`). Files that stay open never take the last `BRIEF` spares: these are for files that are closed at once
+(`briefly`), so an operation that opens files only briefly succeeds even when the table is full.
 """
 
 from __future__ import annotations

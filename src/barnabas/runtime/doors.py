@@ -2,11 +2,11 @@
 
 Nothing that the simulator runs imports ``time``, ``os``, ``socket``, ``random``, ``threading``, ``uuid`` or ``secrets``
 itself (``make check`` enforces it), so that the simulator can stand behind the same four doors. The command, the
-benches, Spark, the clusters for tests and the blocking client reach the world as they please. Waiting is asyncio's own
-(``asyncio.sleep``, ``loop.call_later``): the simulator brings a loop with virtual time.
+benches, Spark, the clusters for tests and the blocking client use the real world directly. Waiting is asyncio's own
+(``asyncio.sleep``, ``loop.call_later``): the simulator has a loop with virtual time.
 
-Disk calls are synchronous: a decision about a log and the bytes it rests on must not be separated by a pre-emption
-point. All paths are absolute strings.
+Disk calls are synchronous: no other code may run between a decision about a log and the reading or writing of its
+bytes. All paths are absolute strings.
 """
 
 from __future__ import annotations

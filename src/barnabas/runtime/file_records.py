@@ -25,7 +25,7 @@ _MORE: Final[int] = getattr(socket, "MSG_MORE", 0)
 
 
 class InFile(Protocol):
-    """A segment, which opens its file again when it was closed meanwhile."""
+    """A segment, which opens its file again if it was closed meanwhile."""
 
     cuts: int
     """How often it was cut: other bytes may stand there since."""
@@ -37,7 +37,7 @@ class InFile(Protocol):
 class FileRecords:
     """A part of a segment's file, as Kafka's class of that name. Its ``len`` is that of the part.
 
-    A truncation may take the part away once the loop does something else; `read` then raises.
+    A truncation may remove the part as soon as the loop runs other code; `read` then raises.
     """
 
     __slots__ = ("_cuts", "_length", "_segment", "position")
@@ -69,7 +69,7 @@ class FileRecords:
 
 
 class SendsFiles(Protocol):
-    """Whose parts of files wait for a client that reads slowly."""
+    """An owner of file parts that wait for a slowly reading client."""
 
     def files_wait(self) -> None:
         """The socket is full: what is written next has to go the same way."""
@@ -81,11 +81,11 @@ class SendsFiles(Protocol):
 
 
 class FileSender:
-    """Sends parts of files over one TCP connection, past its transport while that has nothing to send; with TLS by its
-    transport, in pieces.
+    """Sends parts of files over one TCP connection: directly to the socket while the transport has nothing to send;
+    with TLS through the transport, in pieces.
 
-    What the socket does not take stays in its file, however much that is, and is sent by and by as the client reads.
-    The protocol writes nothing past this while it `waits`.
+    Bytes that the socket does not accept stay in their file and are sent piece by piece as the client reads. The
+    protocol writes nothing else while this `waits`.
     """
 
     __slots__ = ("_by_kernel", "_loop", "_owner", "_parts", "_sent", "_socket", "_transport", "waits")

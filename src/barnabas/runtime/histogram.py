@@ -1,4 +1,4 @@
-"""How long things took, as plain integers, counted while they happen and read when somebody asks.
+"""Histograms of durations: plain integers, counted as things happen and read on request.
 
 Buckets double, from a microsecond on, so that an observation costs a shift and two additions, and no object.
 """

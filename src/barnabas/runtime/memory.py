@@ -1,23 +1,27 @@
-"""Gives memory that a server needed for a while back to the system.
+"""Returns memory that a server no longer needs to the system.
 
-Three parts of a process keep it. Python's collector looks at its oldest generation only when a quarter as many objects
-have survived anew: in a process that has gone quiet, cycles stay for good, such as a kept exception, its traceback, and
-the request of a story in that. Small objects lie in slabs, pages of which each goes back when it is empty (the kernel's
-``slabs``, where there is one). And glibc keeps what was freed in the midst of its heap: after four thousand groups with
-100 KB each had come and gone, a broker stayed as large as with them.
+Three parts of a process keep freed memory. Python's collector scans its oldest generation only when a quarter as many
+objects have newly survived: in an idle process, cycles stay forever, such as an exception with its traceback and the
+request in it. Small objects lie in slabs, whose pages go back when they are empty (the kernel's ``slabs``, where it was
+built). And glibc keeps freed memory in the middle of its heap: after four thousand groups with 100 KB each had come and
+gone, a broker stayed as large as with them.
 
-So once a process has been larger for a while, by `GROWTH_BYTES`, than it was after the last time, all are asked to let
-go (``gc.collect``, ``malloc_trim``). The collector takes 0.3 s for a broker with five thousand partitions, so a busy
-process is spared it where it would look at more than `LOOKED_AT_MAX` objects. The heap takes 0.3 ms for a megabyte that
-goes: such a process spends that where a third of what is resident (`WASTE`) has been free in the heap all the while.
-The CPU time that either took is followed by a rest `REST` times as long, up to `REST_MAX_S`. (By the clock it is soon a
-second on a busy machine, and minutes of rest.) A process that has little to do gives back each time what takes no more
-than a few milliseconds (`Heap.sweep`): less than `GROWTH_BYTES` of each part would else stay for good. A
-collection of no more than `LOOKED_AT_MAX` objects it has once each time that it has gone quiet (`LOOKS`). That empties
-CPython's free lists, too: of 2,000 tuples of each length that wait there for the next to come, each may be the last in
-its page.
-Two sizes count: what is resident, and what of that is not in use, since what was in use the last time may be free now
-and the process no larger. Python's own arenas have only what was made before there were slabs.
+When a process has been larger for a while, by `GROWTH_BYTES`, than after the last cleaning, all three are cleaned
+(``gc.collect``, ``malloc_trim``). The cost is bounded:
+
+- The collector takes 0.3 s for a broker with five thousand partitions, so a busy process skips it if it would scan more
+  than `LOOKED_AT_MAX` objects.
+- Trimming the heap takes 0.3 ms for each megabyte. A busy process does it if a third of its resident memory (`WASTE`)
+  has been free in the heap all the while.
+- Either is followed by a rest of `REST` times its CPU time, up to `REST_MAX_S`. (By the clock it would soon be a second
+  on a busy machine, and minutes of rest.)
+- A process with little to do returns each time as much as takes a few milliseconds (`Heap.sweep`); otherwise up to
+  `GROWTH_BYTES` of each part would stay forever.
+- It collects up to `LOOKED_AT_MAX` objects once each time that it becomes idle (`LOOKS`). That also empties CPython's
+  free lists: they keep up to 2,000 tuples of each length, and each may be the last object in its page.
+
+Two sizes count: the resident memory, and the unused part of it, since memory that was in use at the last cleaning may
+be free now while the process is no larger. Python's own arenas have only objects from before there were slabs.
 """
 
 from __future__ import annotations
@@ -67,8 +71,8 @@ class _MallInfo(ctypes.Structure):
 
 
 class KernelFigures:
-    """A file of the kernel's about this process. It stays open: who looks when all descriptors are taken, by
-    connections that nobody wants, sees the memory that they took."""
+    """A file of the operating system's kernel about this process. It stays open, so that it can be read even when
+    connections have taken all descriptors."""
 
     def __init__(self, name: str) -> None:
         self._descriptor = os.open(f"/proc/self/{name}", os.O_RDONLY | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""Directories whose names outlive a loss of power: what is flushed into one would be gone with its name."""
+"""Creates directories whose names survive a power loss: with the name, all files flushed into it would be lost."""
 
 from __future__ import annotations
 

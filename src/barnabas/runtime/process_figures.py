@@ -1,8 +1,8 @@
-"""What the system tells of this process, asked for in the cheapest way.
+"""The system's figures of this process, read in the cheapest way.
 
-`prometheus_client`'s collector reads ``/proc/self/stat``, for which the kernel looks at every thread, and lists every
-descriptor: half a millisecond in one piece on a broker with few connections. What a system does not tell raises
-`OSError`.
+`prometheus_client`'s collector reads ``/proc/self/stat``, for which the kernel visits every thread, and lists every
+descriptor: half a millisecond in one piece on a broker with few connections. A figure that a system does not have
+raises `OSError`.
 """
 
 from __future__ import annotations

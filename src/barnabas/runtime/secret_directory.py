@@ -1,4 +1,4 @@
-"""A directory of small files that are their owner's alone: keys, passwords."""
+"""A directory of small files that only their owner may read: keys, passwords."""
 
 from __future__ import annotations
 

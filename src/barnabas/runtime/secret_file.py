@@ -1,4 +1,4 @@
-"""A short-lived file, for what OpenSSL reads only from a file and nobody else should read."""
+"""A short-lived file for secrets that OpenSSL reads only from a file, and that nobody else should read."""
 
 from __future__ import annotations
 

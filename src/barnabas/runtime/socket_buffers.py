@@ -1,4 +1,4 @@
-"""How much the kernel keeps of a connection, each way."""
+"""The sizes of a connection's buffers in the kernel, for sending and for receiving."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class SocketBuffers(NamedTuple):
-    """Bytes; -1: as many as the kernel finds good."""
+    """Bytes; -1 leaves the size to the kernel."""
 
     send: int = -1
     receive: int = -1

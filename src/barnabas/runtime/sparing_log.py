@@ -14,8 +14,9 @@ VARYING: Final = re.compile(r"\(.*\)|0x[0-9a-f]+|\d+")
 
 
 class SparingLog:
-    """Writes a cause's first line at once, counts those of the following minute, and writes the last of them at its
-    end, with their number. The text is kept, and not what it tells of: an error leads to all that its request made."""
+    """Writes a cause's first line at once, counts those of the following minute, and writes the last of them at the end
+    of the minute, with their number. It keeps only the text, since an exception object keeps its whole request alive.
+    """
 
     __slots__ = ("_counted", "_level", "_logger")
 

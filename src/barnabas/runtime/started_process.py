@@ -1,4 +1,4 @@
-"""A process that was started from here, as another command finds it again."""
+"""A process that one command has started, and that a later command finds again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PYTHON: Final = (sys.executable, "-P")
 
 @dataclass
 class StartedProcess:
-    """A process we started; `began` is its start time in the kernel's ticks, None where the kernel does not tell."""
+    """A started process; `began` is its start time in the kernel's ticks, None if the kernel does not tell."""
 
     pid: int | None = None
     began: int | None = None

@@ -1,4 +1,4 @@
-"""Brings a file's bytes to the disk for good, by whatever call does that on this system."""
+"""Syncs a file's bytes to the disk, by the call that does so on this system."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""A server's side of TLS between a TCP transport and a protocol, both of which stay what they are.
+"""A server's side of TLS between a TCP transport and a protocol, neither of which has to be changed for it.
 
-Bytes that arrive are decrypted straight into the protocol's own buffers (``asyncio.BufferedProtocol``): a large
-request is copied no oftener than without TLS. What is written is encrypted as the socket takes it: an answer whose
-reader is slow is held once, in plain, and what is never read is never encrypted. (Decision 15 has the alternatives.)
+Received bytes are decrypted straight into the protocol's own buffers (``asyncio.BufferedProtocol``), so that a large
+request is copied no more often than without TLS. Written bytes are encrypted as the socket takes them: an answer to a
+slow reader is held once, in plain, and bytes that are never read are never encrypted. (Decision 15 has the
+alternatives.)
 
-The protocol is connected when TCP is, so that it may count the connection and end it. It hears by `secured` that the
-handshake is done, and by `insecure` that it failed and why; no byte reaches it before, none may be written before.
+The protocol is connected when TCP is, so that it can count the connection and close it. `secured` tells it that the
+handshake is done, and `insecure` that it failed and why; no byte is received or may be written before.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _arrived_view: Final = memoryview(_arrived)
 
 
 class SecuredProtocol(Protocol):
-    """An ``asyncio.BufferedProtocol`` that knows of TLS."""
+    """An ``asyncio.BufferedProtocol`` that is told of the TLS handshake."""
 
     def secured(self, certificate: bytes | None) -> None:
         """The handshake is done; `certificate` is the peer's, verified and in DER, where it showed one."""
@@ -54,9 +55,9 @@ class SecuredProtocol(Protocol):
 class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
     """The transport of `protocol`, and the protocol of a TCP transport.
 
-    A session of TLS 1.2 can be taken up again by who began it, which Python's contexts always allow: nobody looks at
-    certificates again then. It is one of the same context, so that no trust that has changed since is passed by, and
-    it counts no longer than its certificate, two hours at most.
+    A client can resume its session of TLS 1.2, which Python's contexts always allow, and certificates are not
+    checked again then. The session belongs to the same context, so a changed trust store ends it; and it lasts as
+    long as its certificate, at most two hours.
     """
 
     def __init__(self, protocol: SecuredProtocol, context: ssl.SSLContext, clock: Clock) -> None:

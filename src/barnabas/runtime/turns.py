@@ -1,15 +1,17 @@
 """Long work in slices, one slice a turn of the loop.
 
-A request may name a hundred thousand things, and whatever answers it holds the loop as long as it does not wait. So it
-waits for its turn after each slice. Each turn of the loop lets one of the waiting stories go on, in the order they
-came; other work, such as a heartbeat or a record, is done between two slices, however many stories there are.
+A request may name a hundred thousand things, and its handler blocks the loop as long as it does not wait. So a
+handler's story waits for its turn after each slice. Each turn of the loop lets one of the waiting stories go on, in the
+order of their arrival; other work, such as a heartbeat or a record, is done between two slices, however many stories
+there are.
 
-Each slice of a story makes some more that is held until the story ends. Stories that go on side by side hold all of it
-at once: a thousand connections with a request of a few kilobytes each, a gigabyte. So where those under way have had
-`HELD_MAX` turns together, only who has had few (`FEW`) goes on as before; of the others, the one that began first.
+Each slice of a story makes objects that live until the story ends. Concurrent stories hold all their objects at once: a
+thousand connections with a request of a few kilobytes each hold a gigabyte. So when the running stories have had
+`HELD_MAX` turns together, only stories with few turns (`FEW`) go on as before; of the others only the one that began
+first goes on.
 
-What a slice makes for one request, such as its elements and those of its answer, is gone when the request is answered,
-and lies apart from what lasts, so that it leaves nothing of the process larger (the kernel's ``made_for``).
+The objects of a slice, such as the elements of a request and its answer, are freed when the request is answered. They
+lie apart from lasting objects, so that they do not leave the process larger (the kernel's ``made_for``).
 
 Slices are counted and not timed: the simulator's clock stands still while code runs.
 """
@@ -45,7 +47,7 @@ async def in_slices(work: Generator[None, None, T]) -> T:
 
 
 class _Held:
-    """What a story has had so far."""
+    """The turns that a story has had so far."""
 
     __slots__ = ("began", "turns")
 
@@ -66,7 +68,7 @@ class _Waiting(NamedTuple):
 
 
 class Turns:
-    """The stories of one loop that wait to go on with long work."""
+    """The stories of one loop that wait for their next slice of long work."""
 
     __slots__ = ("_advancing", "_begun", "_held", "_numbers", "_urgent", "_waiting", "mark_passing")
 

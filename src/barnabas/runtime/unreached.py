@@ -1,4 +1,4 @@
-"""Why a connection was not made, in words."""
+"""The reason why a connection failed, in words."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Stored things that cannot be read are passed over, counted, and logged.
+"""Counts and logs stored things that cannot be read and are skipped.
 
-Bytes that come back from a disk, an internal topic or a znode are wrong one day: a bit flips, or a newer version or a
-stranger wrote them. Code that meets such a thing goes on without it, as Kafka does, and says here what it was.
+Bytes from a disk, an internal topic or a znode may be wrong: a bit flips, or a newer version or a stranger wrote them.
+As in Kafka, code that meets such a thing goes on without it, and reports it here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def told(name: str, where: str, why: object) -> None:
 
 
 class _Kind:
-    """How many there were, and how many of them were logged since `since_ms`."""
+    """The count of one kind, and how many of them were logged since `since_ms`."""
 
     __slots__ = ("count", "lines", "since_ms", "untold")
 

@@ -1,5 +1,5 @@
-"""Who is speaking, how that is proved, and what they may do: shared by brokers, the coordinator and clients.
+"""Authentication and authorization: shared by brokers, the coordinator and clients.
 
-Nothing here opens a socket or reads a clock of its own: mechanisms are values that take bytes and give bytes, stores
-become TLS contexts, ACLs are asked. `barnabas.broker` puts them on connections.
+Nothing here opens a socket or reads a clock of its own: SASL mechanisms take bytes and return bytes, stores become TLS
+contexts, ACLs return decisions. `barnabas.broker` applies them to connections.
 """

@@ -1,12 +1,12 @@
-"""Access control lists, and what they decide: Kafka's ``AclAuthorizer``, without where they are kept.
+"""Access control lists and their decisions: Kafka's ``AclAuthorizer``, without the storage of ACLs.
 
-An ACL allows or denies one principal an operation, from one host, on a resource. A resource is named to the letter, by
-the beginning of its name, or by ``*`` for all of its type. A denial counts whatever else is allowed; what no ACL allows
-is denied, unless no ACL speaks of the resource at all and ``allow.everyone.if.no.acl.found`` is set. Whoever may read,
-write, delete or alter may describe, and whoever may alter configurations may describe them; denying one does not deny
-the other.
+An ACL allows or denies one principal an operation, from one host, on a resource. A resource is named literally, by a
+prefix of its name, or by ``*`` for all of its type. A denial wins over any allowance. Without an ACL that allows it, an
+operation is denied, unless no ACL mentions the resource and ``allow.everyone.if.no.acl.found`` is set. The rights to
+read, write, delete or alter imply the right to describe, and the right to alter configurations implies describing them;
+denials imply nothing.
 
-Decisions are remembered until an ACL changes: a hot path pays for one look into a dict.
+Decisions are cached until an ACL changes: on a hot path a decision is one lookup in a dict.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _IMPLIED_BY: Final = {
 
 
 class Resource(NamedTuple):
-    """``ResourcePattern``: what an ACL speaks of."""
+    """``ResourcePattern``: the resources of an ACL."""
 
     resource_type: ResourceType
     name: str
@@ -60,7 +60,7 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """``AclBindingFilter``: which ACLs are meant. None and ``ANY`` match everything."""
+    """``AclBindingFilter``: matches ACLs. None and ``ANY`` match everything."""
 
     resource_type: ResourceType = ResourceType.ANY
     name: str | None = None
@@ -111,7 +111,7 @@ _Decision = tuple[Principal, str, Operation, ResourceType, str]
 
 
 class AclAuthorizer:
-    """The ACLs of all resources, and who may do what by them. `update` is how one resource's are changed."""
+    """The ACLs of all resources, and their decisions. `update` changes those of one resource."""
 
     def __init__(self, super_users: Iterable[Principal] = (), *, allow_everyone_if_no_acl_found: bool = False) -> None:
         self.super_users = frozenset(super_users)

@@ -1,4 +1,4 @@
-"""Who may do what: what a broker asks of its ``authorizer.class.name``."""
+"""The interface of a broker's authorizer (``authorizer.class.name``)."""
 
 from __future__ import annotations
 

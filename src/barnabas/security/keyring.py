@@ -1,9 +1,9 @@
-"""The keys and passwords of a cluster on this machine, and what brokers and clients are told of them, in Kafka's keys.
+"""The keys and passwords of a cluster on this machine, and the configurations of brokers and clients that use them.
 
-``barnabas up --secure`` and ``barnabas.testing`` make a keyring each: a directory that its owner alone may read, with
-an authority of the cluster's own, a certificate for its brokers, and files of client properties for every user. Brokers
-know each other by their certificate (mTLS, on a listener of their own). Clients come in over TLS: by SASL on one
-listener and, where there is another, by certificates.
+``barnabas up --secure`` and ``barnabas.testing`` make a keyring each: a directory that only its owner may read, with a
+certificate authority, a certificate for the brokers, and a file of client properties for every user. Brokers
+authenticate to each other by their certificate (mTLS, on a listener of their own). Clients connect over TLS: by SASL on
+one listener and, if there is another, by certificates.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Passwords of a broker's dynamic configuration, as ZooKeeper keeps them (``EncryptingPasswordEncoder``, KIP-226).
+"""Passwords of a broker's dynamic configuration, encrypted in ZooKeeper (``EncryptingPasswordEncoder``, KIP-226).
 
-The key is made of ``password.encoder.secret`` by PBKDF2, the password encrypted by AES in CBC mode. How it was done
-stands beside it, so that either kind of broker reads what the other wrote. Needs ``cryptography`` (``barnabas[tls]``).
+PBKDF2 derives the key from ``password.encoder.secret``, and AES in CBC mode encrypts the password. The parameters are
+stored beside it, so that brokers of either kind can decrypt it. Needs ``cryptography`` (``barnabas[tls]``).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SALT_BYTES: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class PasswordEncoder:
-    """`old_secrets` open what was written before; `secret` also encrypts."""
+    """`old_secrets` decrypt older values; `secret` decrypts and encrypts."""
 
     secret: str = field(repr=False)
     old_secrets: Sequence[str] = field(default=(), repr=False)

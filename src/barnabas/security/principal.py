@@ -1,4 +1,4 @@
-"""Who is speaking."""
+"""The principal: the authenticated identity of a client."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
-"""The whole cluster in one thread: virtual time, a simulated network and disks, faults drawn from a seed.
+"""A whole cluster in one thread: virtual time, a simulated network and disks, faults drawn from a seed.
 
 The product's own code runs here unchanged: brokers, controller, coordinator and clients stand behind the four doors of
-`runtime`, and this package is what stands on the doors' other side. A run is a seed: every delay, every order in which
-ready callbacks run, every fault comes from it, so a failing run is reproduced by its number.
+`runtime`, and this package is what stands on the other side of the doors. A run is a seed: every delay, every fault and
+the order of ready callbacks come from it, so its number is enough to repeat a failing run.
 
-Four rooms, each of which knows only those named before it: `plans` has what is to happen, as values that a seed draws;
-`world` what is outside of a broker, virtual time, machines that can be killed (no ``finally`` runs) or lose power, a
-network, disks and ZooKeeper; `clients` those who use the cluster meanwhile; `judges` what must hold, looked at through
-`probes` of the product as the run goes and at its end. `run` does it all, with the faults of `nemesis`, and lets the
-cluster recover.
+There are four rooms, each of which knows only those named before it. `plans` has what will happen, as values that a
+seed draws. `world` has everything outside of a broker: virtual time, machines that can be killed (no ``finally`` runs)
+or lose power, a network, disks and ZooKeeper. `clients` has the clients of a run. `judges` has the invariants, which
+look at the product through `probes` as the run goes, and at its end. Above them `run` carries a plan out, with the
+faults of `nemesis`, and lets the cluster recover.
 
-To run seeds, plans and scenarios, or code of one's own in a `World`, what stands in ``__all__`` is enough
-(docs/simulator.md). It is imported when it is first used.
+To run seeds, plans and scenarios, or code of one's own in a `World`, the names in ``__all__`` are enough
+(docs/simulator.md). They are imported when they are first used.
 """
 
 from __future__ import annotations

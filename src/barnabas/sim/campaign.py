@@ -1,8 +1,8 @@
-"""A run of its own beside `run`: three brokers, clients of one kind, and faults that aim at where these may go wrong.
+"""A run of its own beside `run`: three brokers, clients of one kind, and faults aimed at what these clients depend on.
 
-A `Campaign` is the story that such runs share: the brokers start, topics are made, clients begin, faults strike one
-after the other; then everything is healed, and what clients were told is judged. What differs is values: the brokers'
-configuration, the topics, and the strikes by the words in which the report tells them.
+A `Campaign` is the story that such runs share. The brokers start, topics are created, clients begin, faults strike one
+after the other; then everything is healed, and what clients were told is judged. Runs differ in values: the brokers'
+configuration, the topics, and the strikes with the words in which the report tells them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from barnabas.sim.world.world import World
 RECOVERY_S: Final = 120.0
 
 Strike: TypeAlias = Callable[[float], Awaitable[None]]
-"""A fault, from its beginning to its end; it is given the seconds that it lasts."""
+"""A fault, from its beginning to its end; it is given how many seconds it lasts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CampaignOutcome:
-    """`wrong` is empty for a good run: sentences that begin with the invariant."""
+    """`wrong` is empty for a good run; each sentence begins with the invariant."""
 
     seed: int
     wrong: tuple[str, ...]
@@ -48,7 +48,7 @@ class Campaign(ABC):
     NAME: ClassVar[str]
     CONFIG: ClassVar[Mapping[str, str]]
     PARTITIONS: ClassVar[Mapping[str, int]]
-    """By topic, how many."""
+    """By topic: how many partitions."""
     QUIET_S: ClassVar[int]
     """The least time before the first fault."""
 
@@ -77,7 +77,7 @@ class Campaign(ABC):
     async def judge(self) -> None: ...
 
     def run(self) -> dict[str, Any]:
-        """What a `CampaignOutcome` holds."""
+        """The fields of a `CampaignOutcome`."""
         # A collection in the middle of a run would end coroutines of dead processes at a moment that no seed draws.
         collecting = gc.isenabled()
         gc.disable()
@@ -150,7 +150,7 @@ class Campaign(ABC):
 
     @staticmethod
     def upon(aim: Callable[[], str | None], fault: Callable[[str, float], Awaitable[None]]) -> Strike:
-        """A `fault` of the broker that `aim` finds when it strikes; none where it finds no broker."""
+        """Applies `fault` to the broker that `aim` finds when it strikes; does nothing where it finds none."""
 
         async def strike(lasts_s: float) -> None:
             broker = aim()

@@ -1,7 +1,7 @@
 """Carries out the faults of a plan, and undoes each when its time is over.
 
-A fault counts (`World.struck`) when it did something: a kill that met a dead node, or a full disk that nobody wrote to,
-is none. Where two actions want one node stopped, it stays down until both are over.
+A fault counts (`World.struck`) only when it did something: not when a kill met a dead node, or when nobody wrote to a
+full disk. Where two actions stop one node, it stays down until both are over.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class Nemesis:
         )
 
     def _strike_at(self, action: Action, places: Mapping[str, str]) -> None:
-        """The event is there. Who dies amid an operation on its own disk dies at once; all else is a callback later,
-        which is before anything else arrives anywhere. Clients, whose events count as any, only stand still."""
+        """The event has come. A node that dies amid an operation on its own disk dies at once. Everything else strikes
+        one callback later, before anything else arrives anywhere. Clients, whose events count too, are only paused."""
         world, kind = self.world, str(action.arguments["when"]).split()[0]
         struck_node = places.get(str(action.arguments.get("node")), world.broker_names[0])
         if struck_node not in world.broker_names and not (action.name == "pause" and self._may_stand_still):
@@ -112,7 +112,8 @@ class Nemesis:
 
     @property
     def _may_stand_still(self) -> bool:
-        """Whether clients may: who sends a batch again where it is forgotten has it appended twice."""
+        """Whether clients may pause: where brokers forget producers, a batch that is repeated late is appended
+        twice."""
         return not any(key in self.world.config_of(0, broker_name(0)) for key in EXPIRES)
 
     def _strike(self, action: Action) -> None:
@@ -132,7 +133,8 @@ class Nemesis:
             self._undo[action.number] = undo
 
     def time_is_over(self, action: Action) -> None:
-        """Undoes what struck at a time; what waits for its event goes on waiting, and lasts from there."""
+        """Undoes a fault that struck at a time. A fault that waits for its event goes on waiting, and lasts from
+        there."""
         if "when" not in action.arguments:
             self.undo(action)
 
@@ -163,13 +165,13 @@ class Nemesis:
     def busy(self) -> bool:
         return bool(self._tasks)
 
-    # Who is meant
+    # Which node is meant
 
     def _node(self, action: Action) -> str:
         return self.resolve(str(action.arguments.get("node", "")))
 
     def resolve(self, name: str) -> str:
-        """A role is whoever has it now; a node that never was, is none."""
+        """The node that has the role now; a node that does not exist is none."""
         world = self.world
         if name == "controller":
             return world.controller() or world.broker_names[0]
@@ -214,7 +216,7 @@ class Nemesis:
         return self._down(node)
 
     def _may_die(self, node: str) -> bool:
-        """A client that would not know what it has done already only stands still."""
+        """A client that would not know after its death what it has done is only paused."""
         return node in (ZOOKEEPER, *self.world.broker_names, *self.world.begin_again)
 
     def _blackout(self, action: Action, chance: Chance) -> Callable[[], None] | None:
@@ -495,16 +497,17 @@ class Nemesis:
         return undo
 
     def start_again_if_offline(self, name: str) -> None:
-        """A log directory that failed is used again only by a broker that starts anew."""
+        """A broker uses a failed log directory again only after a restart."""
         broker = self.world.brokers.get(name)
         if broker is not None and broker.log_dirs.offline_paths:
             self.world.kill(name)
             self.world.start(name)
 
     def _bit_rot(self, action: Action, chance: Chance) -> Callable[[], None] | None:
-        """Among bytes that recovery will look at again: rot below the recovery point is a client's CRC error.
+        """Flips a bit that recovery will read again; below the recovery point it would be a client's CRC error.
 
-        Nothing is looked at after a clean stop, whose marker outlives a broker that dies while it waits for ZooKeeper.
+        After a clean shutdown recovery reads nothing, and the marker stays when a broker dies while it waits for
+        ZooKeeper.
         """
         world, name = self.world, self._node(action)
         if not name or name == ZOOKEEPER or not world.kill(name):

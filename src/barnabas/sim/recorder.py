@@ -1,7 +1,7 @@
-"""Tells the trace what a cluster does by itself: who is controller, what was committed, who leads, where logs end.
+"""Tells the trace what a cluster does by itself: who is controller, what is committed, who leads, where logs end.
 
-What ZooKeeper holds is looked at after each of its transactions, so nothing between two of them is missed. Brokers are
-looked at after each transaction and every `EVERY_NS`; where a log ended in between is not told.
+ZooKeeper's state is looked at after each transaction, so nothing is missed. Brokers are looked at after each
+transaction and every `EVERY_NS`; where a log ended between two looks is not told.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Recorder:
         self._controller = ""
         self._states: dict[str, tuple[bytes, tuple[int, ...]]] = {}
         self._read: dict[bytes, dict[str, tuple[int, ...]]] = {}
-        """What `_assigned` has read: the same few znodes, at every commit."""
+        """Results of `_assigned`: the same few znodes are read at every commit."""
         self._roles: dict[tuple[str, str], tuple[bool, int, int]] = {}
         self._logs: dict[tuple[str, str], tuple[int, int, int]] = {}
         self._lives: dict[str, Broker] = {}
         self._seen: dict[Partition, tuple[int, ...]] = {}
-        """All that is told of a replica, as it was told last."""
+        """What was last told of each replica."""
 
     def attach(self) -> None:
         told_before = self._world.on_commit
@@ -83,7 +83,7 @@ class Recorder:
         self._states = found
 
     def _assigned(self, topic: bytes) -> dict[str, tuple[int, ...]]:
-        """The replicas by partition, of a topic's znode."""
+        """The replicas by partition, from a topic's znode."""
         if topic not in self._read:
             self._read[topic] = {
                 number: tuple(replicas) for number, replicas in json.loads(topic).get("partitions", {}).items()
@@ -163,7 +163,7 @@ class Recorder:
 
 
 def _may_change_who_leads(operation: Any) -> bool:
-    """Or who rules: a session may have had the controller's znode."""
+    """Whether the operation may change a leader or the controller, whose znode may belong to a session that ends."""
     if type(operation) is CloseSession:
         return True
     parts = operation.operations if type(operation) is Multi else [operation]

@@ -1,4 +1,4 @@
-"""One run: carry the plan out while clients work, undo everything, see the cluster recover, and judge."""
+"""One run: carries the plan out while clients work, undoes every fault, lets the cluster recover, and judges."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ RECOVERY_S = 120.0
 class Outcome:
     """`violations` is empty for a good run. `event_hash` is the same for the same plan and code, everywhere.
 
-    `excused` are losses that ZooKeeper mode allows (invariant R7's premise did not hold); they are told and counted,
-    and are no failure. `checked` says how often each invariant was evaluated, `faults` how often each kind of fault
-    struck, `operations` how often each kind of client or administrator began, `events` at which
-    events faults struck that waited for them, `waived` how often an invariant was evaluated that could not break then.
+    `excused` are losses that Kafka with ZooKeeper allows (the premise of R7 did not hold): they are told and counted,
+    and are no failure. `checked` says how often each invariant was evaluated, `waived` how often it could not have
+    failed then. `faults` says how often each kind of fault struck, `events` at which events, and `operations` how often
+    each kind of client or administrator began.
     """
 
     plan: Plan
@@ -63,7 +63,7 @@ def run_seed(seed: int, profile: str = "all") -> Outcome:
 
 
 def run_plan(plan: Plan, *, until_ns: int | None = None) -> Outcome:
-    """Carries `plan` out. With `until_ns` the run ends there, at that virtual time since its start, unjudged."""
+    """Carries `plan` out. With `until_ns` the run ends at that virtual time since its start, and is not judged."""
     # A collection in the middle of a run would end coroutines of dead processes at a moment that no seed draws.
     collecting = gc.isenabled()
     gc.disable()

@@ -1,9 +1,9 @@
-"""Plays written by hand: the stories of replication worth telling, each with the end that it must have.
+"""Scenarios written by hand: stories of replication that are worth telling, each with the end that it must have.
 
-A scenario is a plan, as a drawn one is, with a sentence or two for the reader and an expectation about its outcome; so
-it is replayed, told as a timeline and made into a page like any other run. An expectation looks at the trace (who was
+A scenario is a plan, like a drawn one, with a sentence or two for the reader and an expectation of its outcome. So it
+can be replayed, told as a timeline and made into a page like any other run. An expectation reads the trace (who was
 controller when, which states were committed, what was truncated) and returns what is not as told. Every invariant has
-to hold besides.
+to hold as well.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Scenario:
 
 
 def play(scenario: Scenario) -> tuple[Outcome, list[str]]:
-    """The outcome, and what about it is not as told. Where an invariant broke, the story's end means nothing."""
+    """The outcome, and what about it is not as told. When an invariant broke, the story's end means nothing."""
     outcome = run_plan(scenario.plan)
     return outcome, list(map(str, outcome.violations)) or list(scenario.expect(outcome))
 
@@ -56,9 +56,9 @@ def plan(
     config: Mapping[str, str] | None = None,
     seed: int = 0,
 ) -> Plan:
-    """One topic of one partition with `configs`, and `steps`; `config` is the brokers' own.
+    """A plan with one topic of one partition with `configs`, and `steps`; `config` are the brokers' settings.
 
-    The seed decides who is controller and who leads at first: a story that needs others has another one.
+    The seed decides who is controller and leader at first; a story that needs others has another seed.
     """
     topic = TopicPlan(ORDERS, 1, replication_factor, configs)
     actions = tuple(
@@ -86,7 +86,7 @@ def events(outcome: Outcome, kind: Happening, **fields: Any) -> Iterator[Event]:
 
 
 def begun(outcome: Outcome, name: str, nth: int = 0) -> Event:
-    """The plan's action of that name; its arguments name the node that was meant."""
+    """The plan's action of that name; its arguments name the node that it met."""
     return list(events(outcome, Happening.ACTION, name=name))[nth]
 
 
@@ -103,7 +103,7 @@ def states(outcome: Outcome, partition: str = PARTITION) -> list[Event]:
 
 
 def isr_sizes(outcome: Outcome) -> list[int]:
-    """How many were in sync, each time that changed."""
+    """The size of the ISR, each time it changed."""
     sizes: list[int] = []
     for event in states(outcome):
         size = len(event.fields["isr"])
@@ -113,7 +113,7 @@ def isr_sizes(outcome: Outcome) -> list[int]:
 
 
 def leaders(outcome: Outcome) -> list[int]:
-    """Who led, each time that changed; -1 is nobody."""
+    """The leader, each time it changed; -1 is nobody."""
     found: list[int] = []
     for event in states(outcome):
         leader = int(event.fields["leader"])
@@ -147,7 +147,7 @@ def _controller_failover(outcome: Outcome) -> Iterator[str]:
 
 
 def _isr_after(outcome: Outcome, controller: str, gone: str) -> list[int]:
-    """The ISR without the broker that is gone: the first that the new controller wrote."""
+    """The first ISR that the new controller wrote, without the broker that is gone."""
     for event in states(outcome):
         if broker_id(gone) not in event.fields["isr"]:
             return list(event.fields["isr"])

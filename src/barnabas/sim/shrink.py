@@ -23,18 +23,18 @@ from barnabas.sim.world.trace import Violation
 T = TypeVar("T")
 
 Run = Callable[[Plan], Sequence[Violation]]
-"""Carries a plan out and returns what did not hold."""
+"""Carries a plan out and returns the violations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """`plan` breaks `invariant` as the plan did that it came from; `runs` were needed to find it."""
+    """`plan` breaks `invariant` as the original plan did; it took `runs` to find it."""
 
     plan: Plan
     invariant: str
     runs: int
     finished: bool
-    """False where time ran out before nothing helped any more."""
+    """False where time ran out before no step helped any more."""
 
 
 def shrink(
@@ -50,7 +50,7 @@ def shrink(
 
 
 class _OutOfTime(Exception):
-    """`more` said no."""
+    """`more` returned False."""
 
 
 class _Shrinking:
@@ -80,7 +80,7 @@ class _Shrinking:
         return Shrunk(self.plan, self.invariant, self.runs, finished)
 
     def _accept(self, candidate: Plan) -> bool:
-        """Whether `candidate` fails in the same way; then it is the plan from here on."""
+        """Whether `candidate` fails in the same way; if so it is the plan from here on."""
         key = candidate.dumps()
         if candidate == self.plan or key in self._tried:
             return False
@@ -95,7 +95,7 @@ class _Shrinking:
         return True
 
     def _drop(self) -> bool:
-        """Actions that are not needed. True when there were any."""
+        """Drops actions that are not needed. True when there were any."""
         before = len(self.plan.actions)
         size = max(1, before // 2)
         while True:
@@ -162,7 +162,7 @@ def _simpler_plans(plan: Plan) -> Iterator[Plan]:
 
 
 def _shorter_lengths(plan: Plan) -> Iterator[int]:
-    """A second after the last action begins, then half of what there is; never before the last action."""
+    """Lengths to try: a second after the last action begins, then half the length; never before the last action."""
     last_ns = max((action.at_ns for action in plan.actions), default=0)
     for length_ns in (last_ns + SECOND, plan.length_ns // 2, plan.length_ns * 3 // 4):
         rounded = -(-max(length_ns, last_ns + 1) // SECOND) * SECOND

@@ -1,12 +1,9 @@
-"""A run told in Kafka's words: who was controller, who led what with which ISR, where the logs ended, what broke.
+"""Tells a run in Kafka's words: who was controller, who led what with which ISR, where the logs ended, what broke.
 
-`Picture` folds a trace's events into what there was to be seen of the cluster at one moment. `timeline` is the trace as
-text: a line for each event that changed something, with a lane for each broker that shows its part in one partition,
-
-    .  down      =  paused     *  controller
-    L  leader    f  follower in the ISR     o  follower outside of it
-
-and its log end offset and high watermark. `page` is the same as one HTML file that can be scrubbed through.
+`Picture` folds a trace's events into the state of the cluster at one moment. `timeline` is the trace as text: a line
+for each event that changed something, with a lane for each broker that shows its part in one partition. A sign tells
+its role, and behind it stand its log end offset and high watermark: ``.`` down, ``=`` paused, ``*`` controller, ``L``
+leader, ``f`` follower in the ISR, ``o`` follower outside of it. `page` is the same as one HTML file to scrub through.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ from barnabas.sim.world.trace import SECOND, Event, Happening, Violation
 
 _DOWN: Final = ("killed", "power-lost", "down", "died", "exited")
 _TOLD: Final = frozenset(Happening) - {Happening.LOG}
-"""Where logs end changes with every record: the lanes tell it, not a line of its own."""
+"""Events with a line of their own. Log ends change with every record, so only the lanes tell them."""
 
 
 @dataclass(slots=True)
@@ -53,7 +50,7 @@ class ReplicaPicture:
 
 @dataclass(slots=True)
 class Picture:
-    """The cluster after the events that were taken in so far."""
+    """The cluster after the events so far."""
 
     processes: dict[str, str] = field(default_factory=dict)
     controller: str = ""
@@ -146,7 +143,7 @@ def partition_to_tell(plan: Plan, violations: Sequence[Violation]) -> str:
 
 
 def timeline(plan: Plan, trace: Iterable[Event], violations: Sequence[Violation] = ()) -> str:
-    """See the module. Other partitions' states are left out where one partition is what a violation is about."""
+    """See the module. Where a violation is about one partition, states of others are left out."""
     partition = partition_to_tell(plan, violations)
     told_alone = any(violation.partition for violation in violations)
     brokers = brokers_of(plan)
@@ -218,7 +215,7 @@ def page(
     title: str = "",
     story: str = "",
 ) -> str:
-    """One HTML file with everything in it: nothing is fetched from anywhere."""
+    """One HTML file that loads nothing from elsewhere."""
     data: dict[str, Any] = {
         "title": title or f"seed {plan.seed}, profile {plan.profile}",
         "story": story,

@@ -1,4 +1,4 @@
-"""What a run of transactions leaves on the simulated disks, judged at its end."""
+"""Judges what a run of transactions leaves on the simulated disks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from barnabas.wire.records import BatchHeader, Record, batches, records_of
 
 
 def logs_are_right(world: World, partitions: Sequence[str]) -> Iterator[str]:
-    """R11: offsets rise; T4: coordinator epochs in a producer's markers never fall. Yields what is wrong."""
+    """R11: offsets rise. T4: coordinator epochs in a producer's markers never fall. Yields what is wrong."""
     for name in world.broker_names:
         for partition in partitions:
             seen: dict[int, int] = {}
@@ -31,7 +31,8 @@ def logs_are_right(world: World, partitions: Sequence[str]) -> Iterator[str]:
 
 
 def epochs_are_used_up_one_by_one(world: World, partitions: Sequence[str]) -> Iterator[str]:
-    """T2: who skips epochs, because a fence could not be written, runs out of them (KAFKA-9666)."""
+    """T2: no epoch is skipped. A coordinator that skips epochs because it could not write a fence runs out of them
+    (KAFKA-9666)."""
     for name in world.broker_names:
         for partition in partitions:
             seen: dict[tuple[str, int], int] = {}

@@ -1,13 +1,13 @@
 """Transactions under faults: a bank's transfers, and workers that read, transform and write exactly once.
 
-A `Campaign` of clients that write in transactions, and of faults that aim at whoever coordinates or leads. In the end
-everything is healed, and it is judged:
+A `Campaign` whose clients write in transactions, and whose faults are aimed at coordinators and leaders. In the end
+everything is healed, and judged:
 
 - T2: a producer that was succeeded writes nothing that counts, and no epoch is left out;
-- T3: of a transfer both halves count or neither, as its sender was told, and no partition is left with an open end;
+- T3: both halves of a transfer count or neither, as its sender was told, and no partition has an open transaction;
 - T4: coordinator epochs in a producer's markers never fall;
 - T5: after the faults the last stable offsets reach the high watermarks;
-- T6: of every record that the workers read exactly one result counts, although they die, stand still and are replaced;
+- T6: each record that the workers read has one result that counts, although workers die, pause and are replaced;
 - R9: what a reader of committed records was given counts, and stays;
 - R11: offsets rise in every log.
 """
@@ -51,7 +51,7 @@ SLOW_TELLER: Final = "teller-slow"
 """Its transactions are open for longer than idle producers are remembered."""
 SLOW_S: Final = 14.0
 IMPATIENT_TELLER: Final = "teller-1"
-"""It gives a batch up, and aborts, while the batch may still be on its way to a broker that stands still."""
+"""It gives a batch up and aborts while the batch may still be on its way to a paused broker."""
 WORKERS: Final = 2
 TRANSACTION_TIMEOUT_MS: Final = 8_000
 CONFIG: Final = {
@@ -68,14 +68,14 @@ Place = tuple[TopicPartition, int]
 
 @dataclass(slots=True)
 class Transfer:
-    """What became of a transfer as its sender knows: "committed", "aborted", or "unknown" (which is one of the two)."""
+    """The outcome of a transfer as its sender knows it: "committed", "aborted", or "unknown" (one of the two)."""
 
     outcome: str = "unknown"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransactionsOutcome(CampaignOutcome):
-    """Of transfers, as their senders know; `results` of the workers."""
+    """The transfers by outcome, as their senders know, and the workers' `results`."""
 
     committed: int
     aborted: int
@@ -113,9 +113,9 @@ class TransactionsCampaign(Campaign):
         self.passing = 0
         """The number of the passing topic that is there."""
         self.noting: dict[str, int] = {}
-        """By teller whose transaction is open: the passing topic that it has noted its transfer in."""
+        """By teller with an open transaction: the passing topic in which it has noted its transfer."""
         self.hesitating: dict[str, None] = {}
-        """Tellers who have sent all records of a transaction, and have not ended it."""
+        """Tellers that have sent all records of a transaction and have not ended it."""
 
     @property
     def topics(self) -> list[NewTopic]:
@@ -138,7 +138,7 @@ class TransactionsCampaign(Campaign):
         self.clients[name] = self.world.client(lambda runtime, cluster: story(cluster, name), name)
 
     def _begin_twin(self, name: str) -> None:
-        """Another teller with the same transactional id, for a few transfers: the two fence one another."""
+        """Another teller with the same transactional id makes a few transfers: the two fence one another."""
         twin = f"{name} twin"
         if twin not in self.clients or self.clients[twin].done():
             self.clients[twin] = self.world.client(lambda runtime, cluster: self._teller(cluster, name, 3), twin)
@@ -161,7 +161,7 @@ class TransactionsCampaign(Campaign):
                 await asyncio.sleep(0.5)
 
     async def _teller(self, cluster: ClusterClient, name: str, transfers: int = 1 << 30) -> None:
-        """Moves money between accounts: a debit here, a credit there, and now and then a change of mind."""
+        """Moves money between accounts with a debit and a credit, and aborts now and then."""
         chance = Chance(self.seed, f"{name} {self.world.loop.now_ns}")
         producer = await self._producer(cluster, name)
         number = 0
@@ -201,7 +201,7 @@ class TransactionsCampaign(Campaign):
     async def _after_trouble(
         self, cluster: ClusterClient, name: str, producer: TransactionalProducer, transfer: Transfer | None
     ) -> TransactionalProducer:
-        """Aborts where that is possible, and takes the id over anew where it is not."""
+        """Aborts where that is possible, and initializes the id again where it is not."""
         committing = producer.state is State.COMMITTING
         if producer.state in (State.SPOILT, State.IN_TRANSACTION):
             with contextlib.suppress(KafkaError, OSError):
@@ -213,7 +213,7 @@ class TransactionsCampaign(Campaign):
         return await self._producer(cluster, name)
 
     async def _feeder(self, cluster: ClusterClient, name: str) -> None:
-        """Writes what the workers read: every value once."""
+        """Writes distinct values for the workers to read."""
         producer = Producer(cluster, delivery_timeout_ms=300_000)
         pause_s = self.length_s / SOURCE_RECORDS
         for number in range(SOURCE_RECORDS):
@@ -224,7 +224,7 @@ class TransactionsCampaign(Campaign):
         await producer.close()
 
     async def _worker(self, cluster: ClusterClient, name: str) -> None:
-        """Reads what the group gives it, and writes a result of each record with the offset behind it."""
+        """Reads what the group assigns to it, and writes a result of each record together with the offset after it."""
         chance = Chance(self.seed, f"{name} {self.world.loop.now_ns}")
         producer = await self._producer(cluster, name)
         while not self.stopping:
@@ -254,7 +254,7 @@ class TransactionsCampaign(Campaign):
                 await asyncio.sleep(0.2)
 
     async def _reader(self, cluster: ClusterClient, name: str) -> None:
-        """Follows everything that is committed, all the time."""
+        """Reads everything that is committed, all the time."""
         while not self.stopping:
             try:
                 consumer = Consumer(cluster, isolation_level=READ_COMMITTED, max_wait_ms=200)
@@ -330,7 +330,7 @@ class TransactionsCampaign(Campaign):
         return self.chance.one_of(names)
 
     async def _pause_client(self, lasts_s: float) -> None:
-        """Longer than its session and its transaction may last: when it goes on it is a zombie."""
+        """Pauses a client for longer than its session and its transaction may last, so that it goes on as a zombie."""
         await self.pause(self._one_client(), lasts_s)
 
     async def _kill_client(self, lasts_s: float) -> None:
@@ -355,7 +355,7 @@ class TransactionsCampaign(Campaign):
         link.delay_ns = 0
 
     async def _pass_on(self, cluster: ClusterClient) -> None:
-        """The next passing topic is made, and the one before deleted with whatever transaction is open in it."""
+        """Creates the next passing topic and deletes the one before, with any transaction that is open in it."""
         admin = Admin(cluster)
         with contextlib.suppress(KafkaError, OSError):  # another time
             await admin.create_topics([NewTopic(f"{PASSING}{self.passing + 1}", 1, 3)])
@@ -363,7 +363,7 @@ class TransactionsCampaign(Campaign):
             await admin.delete_topics([f"{PASSING}{self.passing - 1}"])
 
     async def _wait_for(self, moment: Callable[[], bool]) -> None:
-        """A good moment to strike at, if one comes soon."""
+        """Waits for a good moment to strike, if one comes soon."""
         with contextlib.suppress(TimeoutError):
             await self.world.until(moment, "a good moment", 4)
 
@@ -391,7 +391,7 @@ class TransactionsCampaign(Campaign):
         self.wrong += epochs_are_used_up_one_by_one(self.world, logs)
 
     async def _results_are_complete(self, cluster: ClusterClient) -> None:
-        """The workers have come to the end of the source (L1), and no transaction holds readers up (T5)."""
+        """L1: the workers have come to the end of the source. T5: no transaction holds readers up."""
         ends = await cluster.list_offsets(dict.fromkeys(self.partitions_of(SOURCE), LATEST))
         deadline_ns = self.world.loop.now_ns + round(RECOVERY_S * NS)
         while True:
@@ -403,7 +403,7 @@ class TransactionsCampaign(Campaign):
             await asyncio.sleep(0.5)
 
     async def _committed(self, cluster: ClusterClient) -> dict[Place, bytes]:
-        """Everything that counts, once nothing is open any more."""
+        """All records that count, when no transaction is open any more."""
         partitions = self.partitions
         deadline_ns = self.world.loop.now_ns + round(RECOVERY_S * NS)
         while True:

@@ -1,4 +1,5 @@
-"""S4: what the product caught, told in its log, and did not foresee. It went on, and nobody else would hear of it."""
+"""S4: exceptions that the product caught, logged as an error, and did not foresee. It goes on, so nobody else would
+notice."""
 
 from __future__ import annotations
 
@@ -15,12 +16,13 @@ _FORESEEN: Final = (KafkaError, OSError, ConfigError)
 
 
 def _is_foreseen(error: Exception) -> bool:
-    """ZooKeeper may not answer; who is answered that what was asked cannot be done asked for the wrong thing."""
+    """ZooKeeper may not answer. An answer that the operation is impossible means that the product asked for the wrong
+    thing."""
     return error.passing if isinstance(error, ZooKeeperError) else isinstance(error, _FORESEEN)
 
 
 class Unforeseen(logging.Handler):
-    """Looks at what is logged as an error with its exception, while it is entered; nothing else is logged for it."""
+    """While entered, looks at every error that is logged with its exception; nothing else is logged for it."""
 
     def __init__(self, world: World) -> None:
         super().__init__(logging.ERROR)
@@ -31,7 +33,7 @@ class Unforeseen(logging.Handler):
     def __enter__(self) -> Self:
         root = logging.getLogger()
         self._disabled, self._handlers = root.manager.disable, root.handlers[:]
-        if self._disabled >= logging.ERROR:  # whoever runs this wants to see nothing
+        if self._disabled >= logging.ERROR:  # the caller wants to see no log
             logging.disable(logging.WARNING)
             root.handlers.clear()
         root.addHandler(self)

@@ -1,7 +1,7 @@
 """Topics in and out of Spark through PySpark, with no connector JAR.
 
-``pyspark_barnabas`` makes Spark find the source by itself: ``spark.read.format("barnabas")``. What runs in an executor
-imports only `client`, `wire` and `model`, so that a Python worker starts quickly.
+``pyspark_barnabas`` lets Spark find the source by itself: ``spark.read.format("barnabas")``. Code that runs in an
+executor imports only `client`, `wire` and `model`, so that a Python worker starts quickly.
 """
 
 from __future__ import annotations

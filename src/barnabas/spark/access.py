@@ -1,4 +1,4 @@
-"""How a cluster is reached: addresses, TLS and SASL from the ``kafka.*`` options, and the connections of a process."""
+"""Access to a cluster: addresses, TLS and SASL from the ``kafka.*`` options, and the connections of a process."""
 
 from __future__ import annotations
 

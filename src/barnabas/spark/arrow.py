@@ -1,8 +1,8 @@
 """Record batches into Arrow columns, as Spark takes them: compiled (`record_columns`), or record by record in Python.
 
-All ways give the same columns, which a property test holds. Plain Python reads what the compiled ones don't know
-(messages of magic 0 and 1), and where there is numba alone the first records of a process, for which loading that would
-take longer than it saves.
+All decoders make the same columns, which a property test checks. Plain Python reads messages of magic 0 and 1, which
+the compiled decoders don't support. If numba is the only compiled decoder, plain Python also reads the first records of
+a process, since loading numba would take longer than it saves.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TYPES: Final[dict[str, Any]] = {
 
 
 class Fetched(NamedTuple):
-    """Data batches of one answer with their place in it: CRC verified, nothing of aborted transactions."""
+    """Data batches of one answer with their place in it: CRC verified, without aborted transactions."""
 
     data: memoryview
     batches: list[tuple[BatchHeader, int, int]]

@@ -1,4 +1,4 @@
-"""Without transactions: an idempotent producer for each task. What an attempt that failed has written stays."""
+"""Delivery without transactions: an idempotent producer for each task. Records of a failed attempt stay."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Avro's binary encoding (specification 1.11): schemas, their Spark types, values, and the Confluent schema registry.
 
-A schema becomes a tree of closures once; a value is then read by calling them, each taking the bytes and a position and
-returning the value and the next position. The writer's schema decides how bytes are read, the expected one which fields
-are kept: fields are matched by name, those that are missing take their default.
+A schema becomes a tree of closures once. They read a value: each takes the bytes and a position and returns the value
+and the next position. The writer's schema decides how bytes are read, the expected schema which fields are kept: fields
+are matched by name, missing fields take their default.
 """
 
 from __future__ import annotations
@@ -535,7 +535,7 @@ _PLAIN: Final[dict[str, _Read]] = {
 
 @dataclasses.dataclass(frozen=True)
 class AvroSchemas:
-    """Where schemas come from: a registry's URL, or files (``ID.avsc`` in a directory, or one file for every id)."""
+    """The source of schemas: a registry's URL, or files (``ID.avsc`` in a directory, or one file for every id)."""
 
     registry: str | None = dataclasses.field(repr=False)
     """It may have a password."""

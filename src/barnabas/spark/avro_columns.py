@@ -1,8 +1,8 @@
 """Avro values of one schema into an Arrow array and back.
 
-They are read by the kernel (`avro_plan`), and where that was not built, or does not know a schema of that kind, by
-pyruhvro (Rust). What neither knows, and each value that the kernel refuses, is read in Python, one by one. Rows are
-written by pyruhvro, and by fastavro what that does not know: bytes, fixed, decimals.
+The kernel reads them (`avro_plan`). If it was not built, or does not support the schema, pyruhvro (Rust) does. Schemas
+that neither supports, and values that the kernel refuses, are read in Python, one by one. Rows are written by pyruhvro,
+or by fastavro for types that pyruhvro does not support: bytes, fixed, decimals.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class AvroColumns:
 
 
 class AvroPayloads:
-    """How values of one writer's schema become those of the schema that is expected."""
+    """Converts values of one writer's schema into those of the expected schema."""
 
     def __init__(self, texts: Sequence[str], expected: AvroSchema, target: Any) -> None:
         self._texts = list(texts)

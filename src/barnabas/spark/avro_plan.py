@@ -1,8 +1,9 @@
-"""Avro values by the kernel (``wire/_avro.h``): of two schemas nodes and columns are made, of their buffers an array.
+"""Reads Avro values by the kernel (``wire/_avro.h``): makes nodes and columns of two schemas, and an array of the
+result.
 
-A node says how bytes are read, a column how what is read is kept; the kernel knows no schema. It refuses a value that
-is amiss, or of which it knows too little, and `avro` reads that one. Columns grow where they have no room; what a batch
-took is what the next one begins with.
+A node says how bytes are read, a column how a value is stored; the kernel knows no schema. It refuses an invalid or
+unsupported value, and `avro` reads that one. Columns grow when they are full; each batch begins with the sizes of the
+one before.
 """
 
 from __future__ import annotations
@@ -64,11 +65,11 @@ _GUESSED_BYTES: Final = 16
 
 
 class Unplanned(Exception):
-    """The kernel does not know schemas of this kind: `avro` reads them."""
+    """The kernel does not support this kind of schema: `avro` reads its values."""
 
 
 class _Column(NamedTuple):
-    """What becomes of a kept value: the kernel's column, and the array's type."""
+    """The place of a kept value: the kernel's column, and the array's type."""
 
     number: int
     """-1 for a constant."""
@@ -79,14 +80,14 @@ class _Column(NamedTuple):
 
 @dataclass
 class _Rooms:
-    """How many values, and how many bytes, a column had in the last batch for each row."""
+    """How many values and bytes for each row a column had in the last batch."""
 
     values: float = 2.0
     size: float = _GUESSED_BYTES
 
 
 class AvroPlan:
-    """How values of one schema become a struct array of another."""
+    """Converts values of one schema into a struct array of another."""
 
     def __init__(self, written: AvroSchema, expected: AvroSchema, target: Any) -> None:
         """Raises `Unplanned`, and `AvroError` where the schemas do not match."""
@@ -181,7 +182,7 @@ class AvroPlan:
 
 @dataclass
 class _Tables:
-    """What the kernel is given, as it is made from a writer's and a reader's schema."""
+    """The kernel's tables, while they are made from a writer's and a reader's schema."""
 
     nodes: list[list[int]] = field(default_factory=list)
     columns: list[list[int]] = field(default_factory=list)

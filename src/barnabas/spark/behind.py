@@ -1,4 +1,4 @@
-"""How old what a reader has not read yet is, by a small fetch of a partition."""
+"""The age of a reader's first unread record, by a small fetch of a partition."""
 
 from __future__ import annotations
 

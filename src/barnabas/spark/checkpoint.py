@@ -1,4 +1,4 @@
-"""What a streaming query's checkpoint says of the query, and checkpoints of the official connector taken over.
+"""Reads a streaming query's checkpoint, and takes over checkpoints of the official connector.
 
 ``offsets/N`` has a line for the version, one for the batch, and one for each source: its offset when the batch ended.
 The official connector's is ``{"orders": {"0": 15}}``; ours adds the topic's id and, in the first batch, the offsets
@@ -26,7 +26,7 @@ class CheckpointError(ValueError):
 
 
 class Migrated(NamedTuple):
-    """`sources` are the numbers of those that were rewritten, with the offsets at which each goes on."""
+    """`sources` are the numbers of the rewritten sources, with the offsets at which each goes on."""
 
     batches: int
     sources: Mapping[int, Mapping[str, Mapping[str, int]]]

@@ -1,4 +1,4 @@
-"""Whether a process works with compiled kernels or in plain Python, and which kernels it has."""
+"""Decides whether a process uses compiled kernels or plain Python, and knows which kernels it has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Avro, JSON Schema and Protobuf each have: a `SchemaFormat`, `Payloads` that read values, `Decoded` columns."""
+"""The interface of Avro, JSON Schema and Protobuf: a `SchemaFormat`, `Payloads` that read values, `Decoded` columns."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Decoded(NamedTuple):
 
 
 class Payloads(Protocol):
-    """Reads values of one writer's schema as those of the schema that is expected."""
+    """Reads values of one writer's schema as values of the expected schema."""
 
     def decode(self, values: Any) -> Decoded:
         """Of an Arrow binary array without nulls, each value behind its `PREFIX`."""

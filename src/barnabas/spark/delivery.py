@@ -1,4 +1,4 @@
-"""What the sink's ways of delivering have in common: a plan made on the driver, tasks that write, a commit."""
+"""The common part of the sink's kinds of delivery: a plan made on the driver, tasks that write, a commit."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Step(Enum):
 
 
 class Attempt(NamedTuple):
-    """Which task of which micro-batch is at work; `writer` is told each step that it reaches."""
+    """One attempt of a task of a micro-batch; `writer` gets each step that it reaches."""
 
     query: str
     batch: int
@@ -59,7 +59,7 @@ class Attempt(NamedTuple):
 
 @dataclass(frozen=True)
 class DeliveryPlan:
-    """What the driver gives the tasks of one micro-batch."""
+    """The driver's plan for the tasks of one micro-batch."""
 
     identity: TransactionIdentity
     marker: Marker | None
@@ -78,7 +78,7 @@ class TaskWrote(WriterCommitMessage):  # type: ignore[misc]
 
 
 class Deliverer(ABC):
-    """One way of delivering. Each method may run in a process of its own: what they share is in plans and messages."""
+    """One kind of delivery. Each method may run in a process of its own: they share only plans and messages."""
 
     def __init__(self, options: SinkOptions) -> None:
         self.options = options

@@ -1,4 +1,4 @@
-"""Compiled encoding of records (numba): from the buffers of Arrow columns to what lies in a batch of magic 2.
+"""Compiled encoding of records (numba): from the buffers of Arrow columns to the records of a batch of magic 2.
 
 The counterpart of `kernels`, with its rules: plain loops, no objects; `sink_encoding` owns the buffers. A column of
 bytes comes as three arrays: data, where each row's bytes begin, and how many they are (-1 for null).

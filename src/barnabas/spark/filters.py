@@ -1,4 +1,4 @@
-"""Filters that Spark hands down to a batch read: partitions that need not be read, offsets that need not be fetched."""
+"""Filters that Spark pushes down to a batch read: they exclude partitions and offsets."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _NEVER_NULL: Final = frozenset({"topic", "partition", "offset", "timestamp", "ti
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What was handed down: all of it holds for every record that is read.
+    """The pushed-down filters: they hold for every record that is read.
 
-    Topics and partitions are chosen, offsets narrowed. A lower bound on the timestamp moves the start to the first
-    record that is as young (nothing before it can match); Spark still tests each record, since timestamps need not
-    rise. An upper bound says nothing about where to end, for the same reason.
+    They choose topics and partitions, and narrow offsets. A lower bound on the timestamp moves the start to the first
+    record that is not older (nothing before it can match); Spark still tests each record, since timestamps need not
+    rise. For the same reason an upper bound does not move the end.
     """
 
     choices: tuple[Filter, ...] = ()

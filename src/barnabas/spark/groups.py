@@ -1,4 +1,4 @@
-"""A query's offsets in a consumer group, where Kafka's tools see its lag; the query itself goes by its checkpoint."""
+"""Commits a query's offsets to a consumer group, where Kafka's tools see its lag; the query uses its checkpoint."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """JSON Schema's values into an Arrow array and back.
 
-Each value is validated by its writer's schema. What is valid becomes columns by Arrow's own reader, all at once; where
-that cannot (a map, a whole number written as 1.0), value by value.
+Each value is validated by its writer's schema. Arrow's own reader converts all valid values to columns at once. Values
+that it cannot read (a map, a whole number written as 1.0) are converted one by one.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class JsonColumns:
 
 
 class JsonPayloads:
-    """How values of one writer's schema become those of the schema that is expected."""
+    """Converts values of one writer's schema into those of the expected schema."""
 
     def __init__(self, written: JsonSchema, target: Any) -> None:
         self._written = written

@@ -1,4 +1,4 @@
-"""JSON Schema: the column that a schema's values are, and whether a value is one of them."""
+"""JSON Schema: the column type of a schema, and the validation of values."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Compiled decoding of record batches by numba: from unpacked records of magic 2 to the buffers of Arrow columns.
 
-For where the extension in C, which does the same, was not built (`record_columns`).
+It is used where the extension in C, which does the same, was not built (`record_columns`).
 
 One call decodes many batches: a call costs ten microseconds, a record less than a tenth of one. The functions are
 written for the compiler, with plain loops and no objects; `arrow` owns the buffers and knows what they mean. The first

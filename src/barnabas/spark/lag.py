@@ -1,4 +1,4 @@
-"""How far a query is behind, for notebooks: from the query's own progress, without asking the cluster."""
+"""A query's lag, for notebooks: from the query's own progress, without a request to the cluster."""
 
 from __future__ import annotations
 

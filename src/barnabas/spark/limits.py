@@ -1,4 +1,4 @@
-"""Spark's classes for how much a micro-batch may take; in Spark 4.1 a source in Python has stand-ins for them."""
+"""Spark's classes for a micro-batch's limits; Spark 4.1 has none for sources in Python, so stand-ins replace them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What dashboards expect of a streaming query, and what a source in Python cannot tell Spark.
+"""Metrics of a streaming query for dashboards, which a source in Python cannot give to Spark.
 
-The official connector fills a source's ``metrics`` in each progress; a data source in Python cannot. The numbers follow
-from the offsets in the progress, so a listener computes them, on the driver, and keeps them as Prometheus gauges.
+The official connector fills a source's ``metrics`` in each progress; a data source in Python cannot. A listener on the
+driver computes the metrics from the offsets in the progress, and keeps them as Prometheus gauges.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def metrics(sources: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 class LagListener(StreamingQueryListener):  # type: ignore[misc]
     """``spark.streams.addListener(LagListener())``; ``prometheus_client.start_http_server(port)`` then shows it.
 
-    A query goes by its name, or else by its id. What it told is forgotten when it ends.
+    A query's label is its name, or else its id. Its metrics are removed when it ends.
     """
 
     def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:

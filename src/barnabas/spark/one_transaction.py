@@ -1,14 +1,13 @@
-"""Exactly once by one transaction for a micro-batch: it has the rows, and the marker that says that the batch is in.
+"""Exactly once by one transaction for a micro-batch, with its rows and the marker that says that the batch is in.
 
-The driver takes the sink's transactional id before each batch, with a new epoch. All tasks write as this one producer,
-each to target partitions of its own: a partition's sequence numbers count the rows that go there. A task that is tried
-again finds what the attempt before left in the transaction, writes only the rows that are missing, and reads all of it
-back before it reports: so an attempt that Spark gave up, and that still writes, does no harm. In the end the driver
-checks that each partition was written by one task, to the last row and no further, adds the marker, and ends the
-transaction.
+Before each batch the driver initializes the sink's transactional id with a new epoch. All tasks write as this one
+producer, each to target partitions of its own: a partition's sequence numbers count its rows. When a task is tried
+again, it finds the rows of the earlier attempt in the transaction, writes only the missing rows, and reads all of them
+back before it reports. So an abandoned attempt that still writes does no harm. In the end the driver checks that one
+task wrote each partition, with exactly the expected rows, adds the marker, and ends the transaction.
 
 Whichever process dies, and whenever: either the transaction is committed, and the next run finds the batch's marker and
-leaves the batch out; or it is not, and the next run's epoch aborts it.
+skips the batch; or it is not, and the next run's epoch aborts it.
 """
 
 from __future__ import annotations
@@ -147,7 +146,7 @@ def _counted(wrote: list[TaskWrote], batch: int) -> dict[TopicPartition, int]:
 
 
 class _Rows:
-    """A task's rows on their way, by target partition."""
+    """A task's rows under way, by target partition."""
 
     def __init__(
         self,
@@ -266,7 +265,7 @@ class _Rows:
 
 
 class _Content(NamedTuple):
-    """What a row holds; `timestamp` is None where the rows have none, or the topic has the broker's own times."""
+    """A row's content; `timestamp` is None if the rows have none, or if the topic uses the broker's times."""
 
     digest: bytes
     timestamp: int | None

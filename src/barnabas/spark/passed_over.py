@@ -1,7 +1,7 @@
-"""Options that a job written for the official connector may carry and that change nothing here. Pure.
+"""Options that a job for the official connector may have and that have no effect here. Pure.
 
-They are accepted, with one warning a process, so that such a job runs as it is. Options that would change who may read,
-what is read or what is promised are not among them: these are obeyed or refused.
+They are accepted, with one warning for each process, so that such a job runs unchanged. Options about access, about the
+records to read or about guarantees are not among them: these are obeyed or refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which offsets a read covers, and how they are cut into Spark partitions. Pure."""
+"""The offsets of a read, and how they are divided into Spark partitions. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _POSITIONS: Final = {"earliest": EARLIEST, "latest": LATEST}
 
 
 class OffsetRange(NamedTuple):
-    """Records of one topic partition with `start` <= offset < `end`; `topic_id` tells a topic from its namesakes."""
+    """Records of one topic partition with `start` <= offset < `end`; `topic_id` tells topics of one name apart."""
 
     topic: str
     partition: int
@@ -48,7 +48,7 @@ def lost(what: OffsetRange, why: str) -> str:
 
 
 class Bounds(NamedTuple):
-    """What a partition has now: the first offset kept and the one behind the last that may be read."""
+    """A partition's current offsets: the first one, and the one after the last that may be read."""
 
     low: int
     high: int
@@ -66,7 +66,7 @@ Position: TypeAlias = "int | AtTimestamp"
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """Where a read starts or ends: `default`, and something else for some partitions."""
+    """Where a read starts or ends: `default`, and other positions for some partitions."""
 
     default: Position
     by_partition: Mapping[TopicPartition, Position]

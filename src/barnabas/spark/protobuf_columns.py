@@ -1,7 +1,7 @@
 """Protobuf's messages into an Arrow array and back, field by field for a whole column.
 
-A value is read as the expected message: Protobuf matches fields by number and passes over those that it does not know,
-which is how its schemas evolve. The indexes in front of a value say which message of the writer's schema it is.
+A value is read as the expected message: Protobuf matches fields by number and skips unknown fields, which is how its
+schemas evolve. The indexes in front of a value name its message in the writer's schema.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Protobuf's messages into an Arrow array by compiled kernels, a level of messages at a time.
 
-The result is what `protobuf_columns` makes with Protobuf's own reader; for values that are broken or rare, `NotHere` is
-raised. `compilable` says which schemas can be read here.
+The result is the same as by Protobuf's own reader in `protobuf_columns`; invalid values and rare features raise
+`NotHere`. `compilable` says which schemas can be read here.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _WIRES: Final = {
 
 
 class NotHere(Exception):
-    """The values are for Protobuf's own reader."""
+    """Protobuf's own reader has to read these values."""
 
 
 class _Level(NamedTuple):

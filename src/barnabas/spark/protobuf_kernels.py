@@ -1,9 +1,9 @@
 """Compiled reading of Protobuf (numba): finds the fields of many messages of one kind.
 
 `scan` walks messages and notes each single field's last value, or the bytes that it covers, and how many elements each
-repeated field has; `elements` walks them again for those elements. A field that is a message is a range of bytes, and
-with that the next level's messages. What is rare (groups, a message that comes in two parts) and what is broken is not
-read here: a negative number says so, and Protobuf's own reader takes over.
+repeated field has; `elements` walks them again for those elements. A field that is a message is a range of bytes, which
+the next level reads. Rare features (groups, a message in two parts) and invalid values are not read here: a negative
+result says so, and Protobuf's own reader takes over.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Protobuf schemas from their text: compiled by protoc into descriptors, and the column that a message is."""
+"""Protobuf schemas from their text: compiled by protoc into descriptors, and the column type of a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sentence inside an error that came through Spark: under a Java stack trace and a Python one."""
+"""Finds the sentence inside an error that Spark wrapped in stack traces of Java and Python."""
 
 from __future__ import annotations
 

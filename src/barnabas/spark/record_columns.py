@@ -1,6 +1,4 @@
-"""What the compiled walks over the records of batches agree on: the one in C (``wire/_columns.h``) and numba's
-(`kernels`). They are called alike.
-"""
+"""The interface of the compiled decoders of batches: the one in C (``wire/_columns.h``) and numba's (`kernels`)."""
 
 from __future__ import annotations
 

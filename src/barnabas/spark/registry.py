@@ -1,7 +1,7 @@
 """Confluent's schema registry: schemas by id and by subject.
 
-With `Registry.cache` answers are kept in a directory. A schema by its id never changes, and is taken from there; the
-newest of a subject is asked for again, and taken from there only while the registry does not answer.
+With `Registry.cache` answers are kept in a directory. A schema by its id never changes and comes from there; the newest
+schema of a subject is requested again, and comes from there only while the registry does not answer.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""``from_registry`` and ``to_registry``: columns of what a topic's values hold, in Confluent's wire format.
+"""``from_registry`` and ``to_registry``: columns from and to a topic's values in Confluent's wire format.
 
 A value begins with a zero byte and four bytes of its schema's id. Rows are grouped by that id, each group is read at
-once with its schema, and the rows are put back into their order. What follows the id is for one of `avro_columns`,
-`json_columns` and `protobuf_columns`.
+once with its schema, and the rows are put back into their order. One of `avro_columns`, `json_columns` and
+`protobuf_columns` reads the bytes after the id.
 """
 
 from __future__ import annotations

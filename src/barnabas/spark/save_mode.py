@@ -1,6 +1,7 @@
-"""``df.write.format("barnabas").save()`` without a mode, as the official connector takes it.
+"""``df.write.format("barnabas").save()`` without a mode, as the official connector allows it.
 
-Spark wants a mode for a source in Python, and asks the source nothing; so the ``DataFrameWriter`` sets it.
+Spark demands a mode for a source in Python and does not ask the source for a default; so the ``DataFrameWriter`` sets
+it.
 """
 
 from __future__ import annotations

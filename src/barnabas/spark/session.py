@@ -1,4 +1,4 @@
-"""A Spark session that works wherever Barnabas is installed: which Java, which Python, which addresses."""
+"""A Spark session that works wherever Barnabas is installed: it chooses Java, Python and addresses."""
 
 from __future__ import annotations
 

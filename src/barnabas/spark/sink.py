@@ -1,7 +1,7 @@
-"""``df.write.format("barnabas")`` and ``writeStream``: what Spark asks of the sink, in whichever of its processes.
+"""``df.write.format("barnabas")`` and ``writeStream``: Spark's interface to the sink, in all of Spark's processes.
 
-A writer is made anew in every process: on the driver before each micro-batch and again for the commit, and pickled to
-the tasks in between. Making one has no effect; leaving the driver for the tasks is when a batch is planned.
+A writer is made anew in every process: on the driver before each micro-batch and again for the commit, and pickled for
+the tasks in between. Making a writer has no effect; a batch is planned when the writer is pickled for the tasks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DELIVERERS: dict[Delivery, type[Deliverer]] = {
 
 
 class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
-    """A batch write: an idempotent producer for each task, acks=all. What a task that failed has written stays."""
+    """A batch write: an idempotent producer for each task, acks=all. Records of a failed task stay."""
 
     def __init__(self, schema: StructType, options: Mapping[str, str], overwrite: bool) -> None:
         if overwrite:
@@ -51,7 +51,7 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
 
 class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """A stream's sink. See `Delivery` for what it promises."""
+    """A stream's sink. See `Delivery` for its guarantees."""
 
     def __init__(self, schema: StructType, options: Mapping[str, str], overwrite: bool) -> None:
         parsed = SinkOptions.parse(options, schema, streaming=True)

@@ -1,7 +1,7 @@
 """Arrow batches into record batches, compiled (`encode_kernels`): no row becomes a Python object.
 
-`by_topic` gives an Arrow batch's columns as the kernels take them, `targets` a partition for each row. An `Encoder`
-appends rows to the open batch of their partition, and hands the producer each that is full.
+`by_topic` returns an Arrow batch's columns in the kernels' form, `targets` a partition for each row. An `Encoder`
+appends rows to the open batch of their partition, and gives each full batch to the producer.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def grouped(targets: Array) -> Iterator[tuple[int, Array]]:
 
 
 class _Open:
-    """A batch that takes records: room for the header in front, then what `state` tells."""
+    """An open batch: room for the header in front, then the records that `state` describes."""
 
     def __init__(self, size: int) -> None:
         self.buffer = numpy.empty(size, numpy.uint8)
@@ -160,9 +160,9 @@ class _Open:
 
 
 class Encoder:
-    """Rows on their way to `producer`, in batches of `batch_bytes` at most; a record that is larger has its own.
+    """Encodes rows for `producer`, in batches of at most `batch_bytes`; a larger record has a batch of its own.
 
-    What all open batches hold together is `BUFFER_BYTES` at most, or little more.
+    All open batches together have at most about `BUFFER_BYTES`.
     """
 
     def __init__(self, producer: BlockingProducer, batch_bytes: int) -> None:

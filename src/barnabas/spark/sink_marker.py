@@ -1,8 +1,8 @@
-"""Which micro-batch is in: the marker that a sink keeps as the committed offset of a group of its own. Pure.
+"""The marker of the last micro-batch that is in: the committed offset of the sink's own group. Pure.
 
 It is committed with the data, in the same transaction. The offset counts the micro-batches; the metadata name the query
-(by the id in its checkpoint) and its batch. So a batch that is in already is not written again, and a sink of another
-query, or a checkpoint that was put back, is noticed.
+(by the id in its checkpoint) and its batch. So a committed batch is not written again, and the sink notices another
+query, or a checkpoint that was put back.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DECIDED: Final = struct.Struct(">Hqh")
 
 
 class SinkError(RuntimeError):
-    """The sink does not go on; the text says why, what became of the micro-batch, and what to do."""
+    """The sink stops; the text says why, what became of the micro-batch, and what to do."""
 
 
 class TaskTransaction(NamedTuple):

@@ -55,7 +55,7 @@ _SINK_ID: Final = re.compile(r"[a-zA-Z0-9._-]{1,200}")
 
 
 class Delivery(Enum):
-    """What a stream's sink promises."""
+    """A stream's guarantee of delivery."""
 
     EXACTLY_ONCE = "exactly-once"
     """One transaction for a micro-batch; each target partition is written by one task."""

@@ -14,7 +14,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class SinkRow(NamedTuple):
-    """A record on its way: `partition` is None where the partitioner chooses, `timestamp` (ms) where the clock does."""
+    """A row of the sink. `partition` is None if the partitioner chooses it, `timestamp` (ms) if the clock does."""
 
     topic: str
     partition: int | None

@@ -1,7 +1,7 @@
-"""A task's rows on their way to its producer: compiled (`sink_encoding`), or row by row in plain Python (`sink_rows`).
+"""Sends a task's rows to its producer: compiled (`sink_encoding`), or row by row in plain Python (`sink_rows`).
 
-Both ways write the same records, which a property test holds. The first rows of a process go by plain Python: to load
-numba and the kernels would take longer than it saves.
+Both ways write the same records, which a property test checks. Plain Python sends the first rows of a process, since
+loading numba and the kernels would take longer than it saves.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def encoder_for(batch: pyarrow.RecordBatch, producer: BlockingProducer, options:
 
 
 class Sending:
-    """Rows that go where they say, or where Kafka's partitioner sends them."""
+    """Sends rows to the partition that they name, or that Kafka's partitioner chooses."""
 
     def __init__(self, producer: BlockingProducer, options: SinkOptions) -> None:
         self._producer = producer

@@ -1,4 +1,4 @@
-"""How large records are, by a small fetch of each partition: ``maxBytesPerTrigger`` becomes a number of records."""
+"""Samples record sizes by a small fetch of each partition: ``maxBytesPerTrigger`` becomes a number of records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SAMPLE_BYTES: Final = 64 * 1024
 
 
 class RecordSizes:
-    """Bytes a record on the wire, compressed as it is, where each partition was last sampled."""
+    """The average bytes of a record on the wire (compressed, if it is), at each partition's last sample."""
 
     def __init__(self) -> None:
         self._bytes: dict[TopicPartition, float] = {}

@@ -1,4 +1,4 @@
-"""``spark.read.format("barnabas")``: what Spark's planner asks of the source."""
+"""``spark.read.format("barnabas")``: the interface of the source to Spark's planner."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The stream reader: what a micro-batch covers, from one checkpointed offset to the next.
+"""The stream reader: plans micro-batches, from one checkpointed offset to the next.
 
-A streaming offset holds, per topic, its id and the next offset of each partition. Spark keeps it in the checkpoint,
-so a topic that was deleted and made anew, or data that aged out while the query was down, is noticed, and reported with
-the exact range. One reader lives as long as the query, in a process of its own; others are made for the executors, to
-read. Hence no socket is held here: sockets belong to the process (`access.connected`).
+A streaming offset has, for each topic, its id and the next offset of each partition. Spark keeps it in the checkpoint.
+So the reader notices a topic that was deleted and made anew, or data that aged out while the query was down, and
+reports the exact range. One reader lives as long as the query, in a process of its own; others are pickled for the
+executors. Hence a reader holds no socket: sockets belong to the process (`access.connected`).
 """
 
 from __future__ import annotations
@@ -306,10 +306,10 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
 
 class UnlimitedStreamReader(TopicStreamReader):
-    """For Spark 4.1, which asks a source in Python where topics end, and says neither from where nor how much to take.
+    """For Spark 4.1, which asks a source in Python only for the end of its topics, without a start and without limits.
 
-    The batch that was planned last tells from where. Before there is one, the query may be new, or go on from its
-    checkpoint: what became of its topics meanwhile is found when that batch is planned.
+    The last planned batch gives the start. Before the first one, the query may be new or go on from its checkpoint;
+    changes of its topics meanwhile are found when that batch is planned.
     """
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:

@@ -1,14 +1,14 @@
-"""Exactly once by a transaction for each task, for queries that can't be shuffled: any task may write anywhere.
+"""Exactly once by a transaction for each task, for queries that can't be shuffled: any task may write to any partition.
 
 Each task writes in a transaction of its own, under the sink's id with the task's number, and leaves it open. The driver
-decides by the marker: in a transaction of its own it says that the batch is in, and which tasks' transactions are to be
-committed for that; then it commits them. Whoever comes next finds the decision, and commits what is still open before
-anything else. So a batch's rows become visible task by task, all of them or none.
+decides by the marker: in a transaction of its own it writes that the batch is in, and which tasks' transactions belong
+to it. Then it commits these. The next run reads the decision, and first commits transactions that are still open. So a
+batch's rows become visible task by task, all of them or none.
 
-Between the decision and the last commit a task's transaction must not time out. Before it decides, the driver sees that
-every one is open; a broker that grants it (Barnabas: ``barnabas.transaction.two.phase.commit.enable``; any: a large
-``transaction.max.timeout.ms``) lets them stay open until they are ended. Elsewhere a batch whose transaction ran out in
-that window is lost in part: the sink then says so, and does not go on before it is told to (``takeOver``).
+Between the decision and the last commit no task's transaction may time out. Before it decides, the driver checks that
+every one is open; a broker that allows it (Barnabas: ``barnabas.transaction.two.phase.commit.enable``; any broker: a
+large ``transaction.max.timeout.ms``) keeps them open until they are ended. With other brokers, a transaction that times
+out in that window is lost: the sink then reports the loss, and refuses to go on without ``takeOver``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a read covers on the cluster: the topics' ids and partitions, and offsets for positions."""
+"""The cluster's side of a read: the topics' ids and partitions, and the offsets of positions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """``value.format``: record values as strings, JSON or Avro, decoded while they are read.
 
-Raw and string are no more than a type. JSON is parsed by Arrow's own reader and Avro as in `registry_columns`, a batch
-at once; a batch of JSON with a fault is read value by value, so that the error can name the record. Avro values begin
-with the Confluent prefix, a zero byte and four bytes of the writer's schema id, which a registry or local files know.
+Raw and string need only a type. JSON is parsed by Arrow's own reader and Avro as in `registry_columns`, a batch at
+once; a batch of JSON with an invalid value is read value by value, so that the error can name the record. Avro values
+begin with the Confluent prefix, a zero byte and four bytes of the writer's schema id; the schema comes from a registry
+or local files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which Spark the source, the sink and the jobs are for: the versions that `make spark-matrix` tries."""
+"""The supported versions of Spark, which `make spark-matrix` tests."""
 
 from __future__ import annotations
 

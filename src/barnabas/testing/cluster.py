@@ -53,13 +53,13 @@ class KafkaCluster(RunningCluster):
     """A cluster that is yours to break. ``with KafkaCluster() as cluster: ...``; any client takes `bootstrap`.
 
     `brokers`: how many, with ids from 0. `config`: broker configuration under Kafka's names, over the defaults here
-    (`barnabas.testing.DEFAULTS`). `directory`: where brokers and coordinator keep their files; without one the disks
-    are in memory. A cluster that is made again over the same directory goes on from it. `processes`: each broker is
-    a process of its own. `seed`: of all that brokers draw, and of `random`. `session_timeout`: after so many seconds of
-    silence a broker counts as dead.
+    (`barnabas.testing.DEFAULTS`). `directory`: where brokers and coordinator keep their files; by default the disks are
+    in memory. A new cluster over the same directory continues from it. `processes`: each broker is a process of its
+    own. `seed`: of everything that brokers draw, and of `random`. `session_timeout`: after so many seconds of silence a
+    broker counts as dead.
 
-    `users`: names, or passwords by name. With users the cluster is secured as ``barnabas up --secure`` does it: clients
-    come in over TLS, and `user` says how; nobody may do anything until it is allowed. It needs ``barnabas[tls]``.
+    `users`: names, or passwords by name. With users the cluster is secured as by ``barnabas up --secure``: clients
+    connect over TLS, and `user` says how; a user may do nothing until it is allowed. It needs ``barnabas[tls]``.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class KafkaCluster(RunningCluster):
         )
 
     def close(self) -> None:
-        """Ends everything, as a kill would; what a `directory` holds stays."""
+        """Ends everything, as a kill would; the files in a `directory` stay."""
         if self._is_a_forks:
             return
         host, self._host = self._host, None
@@ -227,7 +227,7 @@ class KafkaCluster(RunningCluster):
         return GroupHandle(self, name)
 
     def user(self, name: str) -> UserHandle:
-        """One of the `users` that the cluster was made with. Raises ``ValueError`` for another."""
+        """One of the cluster's `users`. Raises ``ValueError`` for any other name."""
         keys = self.host.keys
         if keys is None:
             raise ClusterError(f"This cluster has no users: make it by KafkaCluster(users=[{name!r}]).")
@@ -238,9 +238,10 @@ class KafkaCluster(RunningCluster):
         return UserHandle(self, keys, name)
 
     def change_certificates(self, *, valid_for: float | None = None) -> None:
-        """Every broker that runs shows clients another certificate, valid for so many seconds: ``-1`` has expired.
+        """Every running broker shows clients another certificate, valid for so many seconds: ``-1`` has expired.
 
-        Connections that are open stay, as in Kafka; brokers' own certificate is left alone. Returns when it is shown.
+        Open connections stay, as in Kafka; the brokers' own certificate is left alone. Returns when the new one is
+        shown.
         """
         keys = self.host.keys
         if keys is None:
@@ -294,8 +295,9 @@ class KafkaCluster(RunningCluster):
     # ---- faults
 
     def heal(self) -> None:
-        """Mends every link: none is cut or slow any more. Returns when the brokers that run are back: registered, known
-        to each other, and in every ISR they belong to. Raises `ClusterError`, naming what is lacking, after 30 s."""
+        """Mends every link: none is cut or slow any more. Returns when the running brokers are back: registered,
+        known to each other, and in every ISR that they belong to. Raises `ClusterError`, naming what is missing,
+        after 30 s."""
         self._heal_all_links()
         self.run(self.host.until_back(self.broker_ids))
 
@@ -304,7 +306,8 @@ class KafkaCluster(RunningCluster):
         self.on_loop(lambda: self.host.links.heal())
 
     def latency(self, seconds: float, *, from_: Ends = CLIENT, to: Ends = "brokers", both: bool = True) -> None:
-        """Every byte on the links from `from_` to `to` takes so long, and on the way back (`both`). 0 ends it."""
+        """Delays every byte on the links from `from_` to `to` by so many seconds, and on the way back (`both`). 0 ends
+        it."""
         if not seconds >= 0:
             raise ValueError(f"bytes cannot be {seconds:g} s on their way: 0 ends what was set before")
         for source in self.ends(from_):
@@ -328,8 +331,8 @@ class KafkaCluster(RunningCluster):
     ) -> Injection:
         """The next `times` requests (None: every) are answered by `error`, such as ``NOT_LEADER_OR_FOLLOWER``.
 
-        Names as in the protocol guide. Only clients' requests, unless `from_` names brokers. `applied`: the request
-        is carried out first, and the error is a lie. The injection counts its `hits` and can be stopped.
+        Names are the protocol guide's. Only clients' requests fail, unless `from_` names brokers. With `applied` the
+        request is carried out first, and the error is a lie. The injection counts its `hits` and can be stopped.
         """
         return self._inject(api, error, times, broker, from_, applied, None)
 
@@ -342,7 +345,7 @@ class KafkaCluster(RunningCluster):
         from_: Ends = CLIENT,
         applied: bool = False,
     ) -> Injection:
-        """The connection is closed in place of an answer; with `applied` after the request was carried out."""
+        """The connection is closed in place of an answer; with `applied` the request is carried out first."""
         return self._inject(api, None, times, broker, from_, applied, None)
 
     def delay(
@@ -380,13 +383,13 @@ class KafkaCluster(RunningCluster):
         return rule
 
     def clear_faults(self) -> None:
-        """No request fails any more by the test's wish, and every link is healed."""
+        """Ends every injected failure of requests, and heals every link."""
         self.on_loop(lambda: self.host.injections.clear())
         self.heal()
 
     def recover(self) -> None:
-        """Ends every fault: all brokers run, no link is cut, no request fails; returns when they know each
-        other and are in every ISR they belong to."""
+        """Ends every fault: all brokers run, no link is cut, no request fails. Returns when they know each other and
+        are in every ISR that they belong to."""
         if isinstance(self.host, InProcessHost):
             self.on_loop(lambda: self.host.injections.clear())
             self._heal_all_links()
@@ -401,12 +404,12 @@ class KafkaCluster(RunningCluster):
     # ---- the verdict
 
     def verify(self, *, timeout: float = TIMEOUT) -> Verdict:
-        """Holds the cluster to its promises; raises `AcknowledgedRecordLost` with a timeline when it broke one.
+        """Checks the cluster's promises; raises `AcknowledgedRecordLost` with a timeline when it broke one.
 
         Each batch acknowledged with acks=all is in its leader's files, at the offset and with the bytes the producer
-        was told; each batch a consumer was given is still there unchanged; below the high watermark the files of all
-        in-sync replicas are the same; no broker halted by itself. Batches that were deleted by retention, by
-        DeleteRecords or with their topic, and topics that are compacted, are not missed. Waits for elections.
+        was told. Each batch a consumer was given is still there unchanged. Below the high watermark the files of all
+        in-sync replicas are the same. No broker halted by itself. Batches that were deleted by retention, by
+        DeleteRecords or with their topic, and compacted topics, are not missed. Waits for elections.
         """
         __tracebackhide__ = True
         self.host.gather()
@@ -416,14 +419,14 @@ class KafkaCluster(RunningCluster):
         return verdict
 
     def timeline(self, *, last: int | None = None) -> str:
-        """What happened, one line an event: what the brokers logged, what the test did, high watermarks."""
+        """What happened, one line for each event: what the brokers logged, what the test did, high watermarks."""
         if self._host is not None:
             self._host.gather()
         return self.history.story(list(self.history.high_watermarks), last=last)
 
     def save_view(self, path: str | Path) -> None:
-        """Writes what happened as the view of a cluster that can be scrubbed through: one HTML file, to be opened in a
-        browser, which fetches nothing. Raises `OSError`."""
+        """Writes what happened as the view of a cluster with a slider: one HTML file, which loads nothing from
+        elsewhere. Raises `OSError`."""
         from barnabas.web.assets import exported
 
         async def story() -> Iterator[bytes]:
@@ -433,7 +436,7 @@ class KafkaCluster(RunningCluster):
 
 
 class AsyncKafkaCluster(AsyncHandle[KafkaCluster]):
-    """`KafkaCluster` for coroutines: what waits is awaited. ``async with KafkaCluster() as cluster``."""
+    """`KafkaCluster` for coroutines: methods that wait are awaited. ``async with KafkaCluster() as cluster``."""
 
     @property
     def bootstrap(self) -> str:

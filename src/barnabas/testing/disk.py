@@ -1,4 +1,4 @@
-"""The disk door of a process on real files: when the process is dead, its files are closed and take nothing more."""
+"""A process's disk door on real files: when the process is dead, its files are closed and take nothing more."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class MortalFile(RealFile):
         super().truncate(size)
 
     def fsync(self) -> None:
-        """The test's machine does not lose its power, so nothing waits for the platter."""
+        """Does nothing: the test's machine does not lose power."""
         self._want_life()
 
 

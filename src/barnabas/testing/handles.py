@@ -1,4 +1,4 @@
-"""What a test holds in its hand: a broker, a partition, a topic, a group of the cluster."""
+"""Handles for tests: a broker, a partition, a topic, a group of the cluster."""
 
 from __future__ import annotations
 
@@ -73,15 +73,15 @@ class BrokerHandle:
         return self._cluster.run(self._cluster.host.controller()) == self.id
 
     def kill(self) -> None:
-        """``kill -9``: nothing is said to anybody, connections are reset; what it wrote is still on its disk."""
+        """``kill -9``: connections are reset without notice; what it wrote is still on its disk."""
         self._cluster.run(self._cluster.host.kill_broker(self.id))
 
     def stop(self) -> None:
-        """A controlled shutdown: what it leads is handed over first."""
+        """A controlled shutdown: its leaderships are handed over first."""
         self._cluster.run(self._cluster.host.stop_broker(self.id))
 
     def start(self) -> None:
-        """Starts it again with the disk it left; returns when it serves. Nothing happens where it runs."""
+        """Starts it again with the disk it left; returns when it serves. Does nothing where it runs."""
         self._cluster.run(self._cluster.host.start_broker(self.id))
 
     def restart(self) -> None:
@@ -98,18 +98,18 @@ class BrokerHandle:
         self._cluster.run(self._cluster.host.resume_broker(self.id))
 
     def fill_disk(self) -> None:
-        """Its disk, if in memory, takes nothing more; a broker whose only disk fails gives itself up (``failed``)."""
+        """Its disk, if in memory, takes nothing more; a broker whose only disk fails halts (``failed``)."""
         self._cluster.on_loop(lambda: self._cluster.host.fill_disk(self.id))
 
     def empty_disk(self) -> None:
-        """There is room again; a broker that gave itself up wants a `start`."""
+        """There is room again; a broker that has halted needs a `start`."""
         self._cluster.on_loop(lambda: self._cluster.host.empty_disk(self.id))
 
     def partition(self, *, from_: Ends | None = None, to: Ends | None = None) -> None:
         """Cuts links: what comes from `from_`, what goes to `to`; without either, all links both ways.
 
-        Ends are brokers (handles or ids), ``"zookeeper"``, ``"client"`` (every client of the test) or
-        ``"brokers"`` (all others). What is sent into a cut link arrives when it is healed.
+        Ends are brokers (handles or ids), ``"zookeeper"``, ``"client"`` (every client of the test) or ``"brokers"``
+        (all others). Bytes sent into a cut link arrive when it is healed.
         """
         if from_ is None and to is None:
             everyone = ["brokers", ZOOKEEPER, CLIENT]
@@ -121,8 +121,8 @@ class BrokerHandle:
             self._cluster.cut(me, end)
 
     def heal(self) -> None:
-        """Mends every cut link of this broker's. Returns when it is registered again and, unless other links are still
-        cut, in every ISR it belongs to. Raises `ClusterError`, naming what is lacking, after 30 s."""
+        """Mends every cut link of this broker. Returns when it is registered again and, unless other links are still
+        cut, in every ISR that it belongs to. Raises `ClusterError`, naming what is missing, after 30 s."""
         self._cluster.heal_links(broker_name(self.id))
         self._cluster.run(self._cluster.host.until_back([self.id]))
 
@@ -147,7 +147,7 @@ class PartitionHandle:
 
     @property
     def leader(self) -> BrokerHandle:
-        """The broker that leads it; waits for an election that is under way."""
+        """Its leader; waits for an election that is under way."""
         return BrokerHandle(self._cluster, self._cluster.run(self._settled(TIMEOUT)).leader)
 
     @property
@@ -166,7 +166,7 @@ class PartitionHandle:
 
     @property
     def followers(self) -> list[BrokerHandle]:
-        """The assigned replicas but the leader, in their order."""
+        """The assigned replicas except the leader, in their order."""
         view = self._cluster.run(self._settled(TIMEOUT))
         return [BrokerHandle(self._cluster, replica) for replica in view.replicas if replica != view.leader]
 
@@ -191,7 +191,7 @@ class PartitionHandle:
     ) -> PartitionHandle:
         """Returns when leader and ISR are as asked for and every in-sync broker tells clients so.
 
-        `high_watermark` is the least one. Raises ``TimeoutError`` that says how it was instead.
+        `high_watermark` is a lower bound. Raises ``TimeoutError``, which says what was there instead.
         """
         wanted = None if isr is None else frozenset(int(member) for member in isr)
 
@@ -240,9 +240,9 @@ class TopicHandle:
         return [self.partition(topic_partition.partition) for topic_partition in found]
 
     def consumed_by(self, group: str, *, timeout: float = TIMEOUT) -> None:
-        """Returns when `group` has committed every record the topic has now; ``TimeoutError`` says how far it is.
+        """Returns when `group` has committed every record that the topic has now; ``TimeoutError`` says how far it is.
 
-        What is no record, or was aborted, is not waited for; a transaction that is open is.
+        Markers and aborted records are not waited for; an open transaction is.
         """
         cluster = self._cluster
 
@@ -264,8 +264,8 @@ class TopicHandle:
         cluster.run(cluster.until(lambda left: not left, behind, f"{group} has consumed {self.name}", timeout))
 
     async def _has_records(self, partition: TopicPartition, offset: int, end: int) -> bool:
-        """Whether a record lies there that counts, or may yet: behind a group's last record there are often only the
-        end of a transaction, or records of one that was aborted, and no client commits those."""
+        """Whether a record counts there, or may yet. Behind a group's last record there are often only end markers or
+        aborted records, and no client commits those."""
         client = self._cluster.client
         stable = await client.list_offsets({partition: LATEST}, isolation_level=READ_COMMITTED)
         if stable[partition].offset < end:

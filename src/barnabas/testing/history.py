@@ -1,8 +1,7 @@
 """What a cluster promised and what happened in it, as its brokers saw it.
 
 An acknowledgement is noted at the moment in which its answer is handed to the connection, with the CRC of the batch, so
-that `verify` can hold the cluster to it later. The timeline is made of what the brokers themselves log, and of what the
-test did to them.
+that `verify` can check it later. The timeline is what the brokers themselves log, and what the test did to them.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ HIGH_WATERMARKS_MAX: Final = 2_000
 
 
 class Acknowledged(NamedTuple):
-    """A batch that a producer with acks=all was told is safe. `crc` is None where the broker rewrote it."""
+    """A batch that was acknowledged to a producer with acks=all. `crc` is None where the broker rewrote it."""
 
     at_ms: int
     broker_id: int
@@ -94,7 +93,7 @@ class ClusterHistory:
         moves.append((now_ms(), broker_id, offset))
 
     def story(self, partitions: Iterable[TopicPartition] = (), *, last: int | None = None) -> str:
-        """The timeline as text, one line an event; of `partitions` also how the high watermark moved."""
+        """The timeline as text, one line for each event; for `partitions` also how the high watermark moved."""
         events = [(entry.at_ms, index, entry.who, entry.what) for index, entry in enumerate(list(self.timeline))]
         for topic_partition in partitions:
             for at_ms, broker_id, low, high in _runs(self.high_watermarks.get(topic_partition, ()), self.timeline):
@@ -107,7 +106,7 @@ class ClusterHistory:
 
 
 def _runs(moves: Iterable[tuple[int, int, int]], timeline: Iterable[HistoryEvent]) -> list[tuple[int, int, int, int]]:
-    """Moves of one leader with nothing in between are told as one: time, leader, from, to."""
+    """Uninterrupted moves of one leader as one: time, leader, from, to."""
     moments = [event.at_ms for event in timeline]
     runs: list[tuple[int, int, int, int]] = []
     passed = 0
@@ -128,7 +127,7 @@ def now_ms() -> int:
 
 
 class _ToTimeline(logging.Filter):
-    """Takes what brokers log into the timeline of their cluster; of them only errors go on to the test's own logs."""
+    """Takes brokers' log lines into the timeline of their cluster; only errors also go to the test's own logs."""
 
     def __init__(self, level: int) -> None:
         super().__init__()
@@ -148,7 +147,7 @@ _restore: list[tuple[int, _ToTimeline]] = []
 
 
 def _loggers() -> list[logging.Logger]:
-    """A filter is asked by its own logger alone, so every logger of ours gets it."""
+    """All of our loggers, because a filter is asked by its own logger alone."""
     known = logging.getLogger().manager.loggerDict
     return [logging.getLogger(name) for name in list(known) if name == "barnabas" or name.startswith("barnabas.")]
 
@@ -166,7 +165,7 @@ def listen(who: object) -> None:
 
 
 def forget(who: object) -> None:
-    """Puts the logging set-up back as it was when the last cluster is gone."""
+    """Restores the logging set-up when the last cluster is gone."""
     with _lock:
         if who in _listening:
             _listening.remove(who)

@@ -1,4 +1,4 @@
-"""Where the brokers of a test's cluster live: what a host can do, and the host that is this very process."""
+"""Where the brokers of a test's cluster run: what a host can do, and the host that is the test's own process."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ DEFAULTS: Final = {
 
 @dataclass(frozen=True)
 class PartitionView:
-    """A partition as leader and in-sync replicas agree on it."""
+    """A partition, as its leader and in-sync replicas agree."""
 
     leader: int
     leader_epoch: int
@@ -76,7 +76,7 @@ def broker_name(broker_id: int) -> str:
 
 
 def reserved_port() -> socket.socket:
-    """A socket that holds a free port without listening: while its broker is down, nobody else is given the port."""
+    """A socket that holds a free port without listening, so that nobody else is given it while its broker is down."""
     holder = socket.socket()
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     holder.bind((HOST, 0))
@@ -130,15 +130,15 @@ class Host(ABC):
 
     @property
     def bootstrap_of_certificates(self) -> str:
-        """Where clients of a cluster with users come in over TLS alone."""
+        """The address for clients of a cluster with users that connect over TLS alone."""
         return ",".join(f"{HOST}:{port}" for port in self._ports[CERTIFICATES])
 
     def ports_of(self, broker_id: int) -> list[int]:
-        """Where clients come in, one for each listener that is not the brokers' own."""
+        """The ports for clients, one for each listener that is not the brokers' own."""
         return [ports[broker_id] for listener, ports in self._ports.items() if listener != BROKERS]
 
     def harness_address(self, broker_id: int) -> tuple[str, int]:
-        """Where the cluster's own client comes in, which may do everything."""
+        """The address for the cluster's own client, which may do everything."""
         return HOST, self._ports[PLAINTEXT if self.keys is None else BROKERS][broker_id]
 
     def harness_client(self, runtime: Runtime, **options: Any) -> ClusterClient:
@@ -247,18 +247,18 @@ class Host(ABC):
         """Whether every broker runs and tells of every other and of a controller."""
 
     async def lacking(self, broker_ids: Collection[int]) -> str | None:
-        """What the brokers, all of which run, lack to be back; None when they know each other and are in sync."""
+        """What is missing, when all brokers run, until they know each other and are in sync; None when they do."""
         if len(broker_ids) == self.count and not await self.complete():
             return f"{self.count} brokers that know each other and a controller"
         return self.out_of_sync(broker_ids)
 
     @abstractmethod
     async def agreed(self, topic_partition: TopicPartition, view: PartitionView) -> bool:
-        """Whether the leader leads by `view`, and those in sync tell clients so."""
+        """Whether the leader leads by `view`, and the in-sync replicas tell clients so."""
 
     @abstractmethod
     def files(self, broker_id: int) -> tuple[Disk, str]:
-        """A disk to look at a broker's log directory with, and its path; whether the broker runs or not."""
+        """A disk to look at a broker's log directory with, and the path; whether the broker runs or not."""
 
     def fill_disk(self, broker_id: int) -> None:
         """Nothing more can be written to the broker's disk."""
@@ -269,7 +269,7 @@ class Host(ABC):
         raise ClusterError("Only disks in memory can be filled: leave out directory and processes.")
 
     def is_full(self, broker_id: int) -> bool:
-        """Whether the test filled the disk: a broker may then give itself up."""
+        """Whether the test filled the disk: a broker may then halt."""
         return False
 
     @property
@@ -282,12 +282,12 @@ class Host(ABC):
 
     @abstractmethod
     def gather(self) -> None:
-        """Brings the history up to date, where it is not written as things happen (from any thread)."""
+        """Brings the history up to date, where it is not written at once (from any thread)."""
 
     # ---- what the coordinator knows
 
     def viewed(self, made_by: str) -> SeenHistory:
-        """What happened so far, as the view shows it (from any thread). Raises `OSError`."""
+        """What happened so far, for the view (from any thread). Raises `OSError`."""
         self.gather()
         assert self._zookeeper is not None
         return viewed(self.history, self._zookeeper.runtime.disk, self.place(ZOOKEEPER), made_by)
@@ -299,14 +299,14 @@ class Host(ABC):
         return None
 
     async def controller(self) -> int | None:
-        """None also while it has died and its session is not over; one that is paused takes itself for it."""
+        """None also when it has died and its session is not over; a paused controller still counts."""
         found = self._znode("/controller")
         broker_id = -1 if found is None else int(found["brokerid"])
         return broker_id if self._state_of(broker_id) in ("running", "paused") else None
 
     async def view(self, topic_partition: TopicPartition) -> PartitionView | None:
-        """None while those concerned do not agree, or know nothing of the partition. Raises ``ValueError`` for one that
-        its topic has not."""
+        """None while its replicas do not agree, or do not know the partition. Raises ``ValueError`` where the topic has
+        no such partition."""
         topic, number = topic_partition
         state = self._znode(f"/brokers/topics/{topic}/partitions/{number}/state")
         assigned = self._znode(f"/brokers/topics/{topic}")
@@ -324,7 +324,7 @@ class Host(ABC):
     def out_of_sync(self, broker_ids: Collection[int]) -> str | None:
         """What keeps one of the brokers, all of which run, out of an ISR that it belongs to; None where nothing does.
 
-        A partition whose in-sync replicas are all down has nobody to lead it, and nobody is missed.
+        A partition whose in-sync replicas are all down has no leader, and no replica of it is missed.
         """
         assert self._coordinator is not None
         nodes = self._coordinator.tree.nodes
@@ -350,7 +350,7 @@ class Host(ABC):
         return self.state(broker_id) if broker_id >= 0 else "none"
 
     async def until_back(self, broker_ids: Iterable[int]) -> None:
-        """Waits until those of the brokers that run are back. Raises `ClusterError`, which says what is lacking."""
+        """Waits until the given running brokers are back. Raises `ClusterError`, which says what is missing."""
         wanted = list(broker_ids)
         deadline = self.background.loop.time() + START_TIMEOUT_S
         while (
@@ -436,7 +436,7 @@ class InProcessHost(Host):
             raise ClusterError(f"Broker {broker_id} did not start: {error or type(error).__name__}.") from error
 
     def _halted(self, broker_id: int, life: Life, error: BaseException) -> None:
-        """The broker gave itself up, which it never should."""
+        """The broker halted by itself, which it never should."""
         self._failed[broker_id] = repr(error)
         self.history.note(broker_name(broker_id), f"halted: {error!r}")
         if self._lives.get(broker_id) is life:
@@ -522,7 +522,7 @@ class InProcessHost(Host):
         return self.out_of_sync(broker_ids)
 
     async def _is_registered(self, broker_id: int) -> bool:
-        """Asks ZooKeeper by the broker's own session: one that is about to end does not answer."""
+        """Asks ZooKeeper in the broker's own session, so a session that is about to end does not answer."""
         broker, life = self._brokers.get(broker_id), self._lives.get(broker_id)
         if broker is None or life is None:
             return False
@@ -558,7 +558,7 @@ class InProcessHost(Host):
         )
 
     def gather(self) -> None:
-        """Nothing is left to do: the brokers write into the history themselves."""
+        """Nothing to do: the brokers write into the history themselves."""
 
     def files(self, broker_id: int) -> tuple[Disk, str]:
         place = self.place(broker_name(broker_id))

@@ -1,4 +1,4 @@
-"""What stands between a broker's connections and its handlers in a test: faults by request, and the history."""
+"""Between a broker's connections and its handlers in a test: injected faults of requests, and the history."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Injections:
         self._rules.clear()
 
     def of(self, api: ApiKey, broker_id: int) -> Iterator[Injection]:
-        """Those that may strike requests of that kind there, whoever sends them."""
+        """The faults that may strike requests of that kind there, whoever sends them."""
         for rule in self._rules:
             if rule.api is api and rule.broker_id in (None, broker_id) and not rule.over:
                 yield rule
@@ -119,7 +119,7 @@ def instrument(broker: Broker, injections: Injections, history: ClusterHistory) 
 
 
 def _story_of(route: Route) -> Handle:
-    """A handler that is always a story: some answer at once."""
+    """The handler as a coroutine function: some handlers answer at once."""
 
     async def story(broker: BrokerParts, request: Any, context: RequestContext) -> Any:
         handled = route.handle(broker, request, context)
@@ -159,7 +159,7 @@ def _failing(handle: Handle, api: ApiKey, injections: Injections, history: Clust
 
 
 def _fetch_failed(response: Any, error: ErrorCode) -> Any:
-    """A fetch fails by partition; one that would name none says it of the whole, as does one whose session fails."""
+    """A fetch fails by partition; one that names none, or whose session fails, fails as a whole."""
     if error in _OF_FETCH_SESSIONS:
         response.responses = []
     partitions = [partition for topic in response.responses for partition in topic.partitions]
@@ -173,7 +173,7 @@ def _fetch_failed(response: Any, error: ErrorCode) -> Any:
 
 
 def _metadata_failed(response: Any, error: ErrorCode) -> Any:
-    """Metadata fail by topic and name the brokers: without any, clients take the broker for one that just starts."""
+    """Metadata fail by topic and name the brokers, since clients take a broker without any for one that just starts."""
     for topic in response.topics:
         topic.error_code = error
         topic.partitions = []
@@ -207,7 +207,7 @@ def _acknowledging(handle: Handle, history: ClusterHistory) -> Handle:
 
 
 def _noted(outcome: Any, note: Callable[[Any], Any]) -> Any:
-    """What a handler returned, whose response is given to `note`, now or when it is there."""
+    """The handler's result; its response is given to `note`, now or when it is there."""
     if type(outcome) is not Pending:
         return note(outcome)
     return Pending(outcome.operation, lambda: note(outcome.answer()))
@@ -227,7 +227,7 @@ def _acknowledge(
 
 
 def _topic(broker: BrokerParts, topic_partition: TopicPartition) -> tuple[Uuid, bool]:
-    """The topic's id, and whether its leader may write other bytes than it was sent: compressed anew, or dated."""
+    """The topic's id, and whether its leader may rewrite batches, compressed anew or with its own timestamps."""
     log = broker.log_dirs.get(topic_partition)
     if log is None:
         return ZERO_UUID, True

@@ -1,7 +1,7 @@
-"""What proves who is who in a test's cluster with users: certificates, passwords and tokens, in a keyring.
+"""Certificates, passwords and tokens of a test's cluster with users, in a keyring.
 
-The keyring is the one that ``barnabas up --secure`` makes. A test's brokers have a listener more, for clients that come
-over TLS with a certificate of their own or without any, and let clients in by every mechanism that is installed.
+The keyring is the one that ``barnabas up --secure`` makes. A test's brokers have one more listener, for clients that
+use TLS with or without a certificate of their own, and accept every mechanism that is installed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _OFFERED: Final = "sasl.enabled.mechanisms"
 
 
 def passwords_of(users: Iterable[str] | Mapping[str, str]) -> dict[str, str]:
-    """Passwords by user, empty where the test names none. Raises ``ValueError`` for names that cannot be."""
+    """Passwords by user, empty where the test gives none. Raises ``ValueError`` for invalid names."""
     if isinstance(users, str):
         raise ValueError(f"users are names in a list, such as [{users!r}], or passwords by name")
     passwords = dict(users) if isinstance(users, Mapping) else dict.fromkeys(users, "")
@@ -57,7 +57,7 @@ def passwords_of(users: Iterable[str] | Mapping[str, str]) -> dict[str, str]:
 
 
 class ClusterKeys:
-    """Raises `ConfigError` where cryptography is missing, which makes certificates."""
+    """Raises `ConfigError` where cryptography, which makes certificates, is missing."""
 
     def __init__(self, directory: Path, passwords: Mapping[str, str], config: Mapping[str, str]) -> None:
         directory.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +94,7 @@ class ClusterKeys:
 
     @cached_property
     def unverified_tls(self) -> ssl.SSLContext:
-        """For the cluster's own questions to listeners whose certificate the test may have let expire."""
+        """For the cluster's own requests to listeners whose certificate the test may have let expire."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         return context
@@ -114,11 +114,11 @@ class ClusterKeys:
         return values
 
     def files_of_brokers(self) -> dict[str, bytes]:
-        """By path, what brokers read through their own disk."""
+        """By path: the files that brokers read through their own disk."""
         return {self.ring.file(_JWKS): self.ring.directory.read(_JWKS)} if self._with_tokens else {}
 
     def certify_brokers(self, valid_for: float | None) -> str:
-        """A new certificate to show to clients; returns its store's path."""
+        """A new certificate of the brokers for clients; returns its store's path."""
         self.ring.certify(CLIENTS_STORE, BROKER, _now_ms(), HOSTS, until_ms=_until_ms(valid_for))
         return self.ring.file(CLIENTS_STORE)
 
@@ -207,7 +207,7 @@ def _now_ms() -> int:
 
 
 def _until_ms(valid_for: float | None) -> int | None:
-    """Raises ``ValueError`` for a certificate that would have ended before it began."""
+    """Raises ``ValueError`` for a certificate that would end before it begins."""
     if valid_for is None:
         return None
     if valid_for <= -EXPIRED_S_MAX:

@@ -1,4 +1,4 @@
-"""One life of a broker or of the coordinator in a test's own process: its doors, and how it ends."""
+"""One process of a broker or coordinator within a test's process: its doors, and how it ends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ClusterError(Exception):
 
 
 class SeededEntropy(RealEntropy):
-    """Draws from a seed of the test's; a test's cluster has no secrets."""
+    """Draws from the test's seed; a test's cluster has no secrets."""
 
     __slots__ = ()
 
@@ -61,7 +61,7 @@ class Life:
         task.result()
 
     def end(self) -> None:
-        """As ``kill -9``: sockets are reset, files closed, nothing of it runs any more."""
+        """As ``kill -9``: sockets are reset, files closed, and none of its code runs any more."""
         self.process.kill()
         ends = self.network.shut()
         if isinstance(self.disk, MortalDisk):

@@ -1,10 +1,10 @@
 """The one background loop of a test's process, and the processes that live on it.
 
-Every cluster of a test process runs on one thread, so that brokers share nothing with the test but sockets. Each broker
-has a `Process`: every callback and every task begun in its context passes through it. A process that was killed runs
-nothing any more; one that is paused runs nothing until it is resumed, and then everything in its order, as after
-SIGSTOP and SIGCONT. Time that the whole thread stood still (a test that keeps the interpreter busy, a slow machine) is
-no time for the sessions of the cluster: `StallFreeClock` leaves it out, so that short timeouts make no test flaky.
+Every cluster of a test process runs on one thread, so that brokers share only sockets with the test. Each broker has a
+`Process`, which every callback and task begun in its context passes through. A killed process runs nothing any more; a
+paused one runs nothing until it is resumed, and then everything in order, as after SIGSTOP and SIGCONT. Time for which
+the whole thread stood still (a test that keeps the interpreter busy, a slow machine) does not count for the cluster's
+sessions: `StallFreeClock` leaves it out, so that short timeouts make no test flaky.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _WAITS_MAX: Final = 1_000
 
 
 class Process:
-    """One life of a broker or of the coordinator."""
+    """One process of a broker or coordinator."""
 
     def __init__(self, loop: ClusterLoop, name: str, tell: Callable[[str, str], None]) -> None:
         self.loop = loop
@@ -63,12 +63,12 @@ class Process:
                 self.loop.call_soon_ungated(call)
 
     def kill(self) -> None:
-        """Nothing of it runs from here on, no ``finally`` either."""
+        """None of its code runs from here on, no ``finally`` either."""
         self.alive = False
         self._held.clear()
 
     def bury(self) -> None:
-        """Takes its coroutines apart, when its doors are shut and nothing of it can reach the world any more.
+        """Takes its coroutines apart, when its doors are shut and it can reach nothing any more.
 
         Left to the garbage collector they would end at any time and in any thread.
         """
@@ -118,7 +118,7 @@ _Loop: Any = fastest_loop()
 
 
 class ClusterLoop(_Loop):  # type: ignore[misc]
-    """The fastest loop, with the callbacks of each process behind its gate."""
+    """The fastest loop, with each process's callbacks behind its gate."""
 
     def call_soon(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
@@ -189,7 +189,7 @@ class Background:
         self.loop.call_later(TICK_S, self._tick)
 
     def look_for_stall(self) -> None:
-        """Whoever asks for the time first after a standstill finds it out."""
+        """Whoever first asks for the time after a standstill detects it."""
         late = time.monotonic() - self._due
         if late > _STALL_S:
             self.stalled_ms += round(late * 1000)
@@ -214,9 +214,9 @@ class Background:
             raise
 
     async def awaited(self, call: Callable[[], T]) -> T:
-        """The outcome of `call`, which waits for stories in a thread; a coroutine's own loop goes on meanwhile.
+        """The outcome of `call`, which waits for stories in a thread, while a coroutine's own loop goes on.
 
-        Who is cancelled here ends the story that is under way, and the thread with it.
+        Cancelling it ends the story that is under way, and the thread with it.
         """
         stories: list[Future[Any]] = []
         context = copy_context()
@@ -266,7 +266,7 @@ def background() -> Background:
 
 
 def _forget() -> None:
-    """A forked child has the loop's memory and not its thread."""
+    """A forked child has the loop's memory, and not its thread."""
     global _background
     _background = None
 

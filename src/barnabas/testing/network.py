@@ -37,7 +37,7 @@ _RESET: Final = struct.pack("ii", 1, 0)
 
 
 class Links:
-    """Who is where, and what the links between them do."""
+    """The names of all ends, and the faults of the links between them."""
 
     def __init__(self) -> None:
         self.quiet = True
@@ -74,7 +74,7 @@ class Links:
         self._changed()
 
     def heal(self, pairs: Iterable[tuple[str, str]] | None = None) -> None:
-        """Mends the cut links between `pairs`, or all of them, and ends every latency with them."""
+        """Mends the cut links between `pairs`, or all of them, and ends every latency as well."""
         if pairs is None:
             self._cut.clear()
             self._latency.clear()
@@ -103,9 +103,8 @@ _all_links: WeakSet[Links] = WeakSet()
 
 
 def _let_go() -> None:
-    """In a forked child. With the sockets of the brokers it would keep their ports when they die, and the connections,
-    so that no client would hear of it. The descriptors stay taken: objects that are the child's as well know them.
-    """
+    """In a forked child, lets go of the brokers' sockets. It would keep their ports when they die, and the connections,
+    so that no client would hear of it. The descriptors stay taken, because objects of the child know them as well."""
     nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     for links in list(_all_links):
         for descriptor in list(links.descriptors()):
@@ -151,7 +150,7 @@ class LinkEnd(asyncio.Protocol, asyncio.Transport):
 
     @property
     def remote(self) -> str:
-        """Who is on the other side; a connection that was accepted learns it with its first bytes."""
+        """The other side's name; an accepted connection learns it with its first bytes."""
         if self._remote is None:
             peer = self._transport.get_extra_info("peername")
             self._remote = self._links.name_of(peer[1]) if peer else CLIENT
@@ -210,7 +209,7 @@ class LinkEnd(asyncio.Protocol, asyncio.Transport):
         return self._process.name
 
     def go_on(self) -> None:
-        """Something changed that may have held bytes back."""
+        """Something that may have held bytes back has changed."""
         if self._inbox or self._outbox:
             self._process.loop.call_soon(self._go_on, context=self._process.context.copy())
 
@@ -219,7 +218,7 @@ class LinkEnd(asyncio.Protocol, asyncio.Transport):
         self._send_held()
 
     def freeze(self) -> None:
-        """The process is paused: what is sent to it stays with the kernel."""
+        """The process is paused: bytes for it stay in the kernel."""
         if not self._transport.is_closing():
             self._transport.pause_reading()
 
@@ -368,7 +367,7 @@ class LinkEnd(asyncio.Protocol, asyncio.Transport):
     # ---- the process dies
 
     def reset(self) -> None:
-        """As the kernel does with the sockets of a process that was killed while bytes were unread."""
+        """What the kernel does with sockets of a process that was killed with unread bytes."""
         self._links.ends.pop(self, None)
         if self._port:
             self._links.names.pop(self._port, None)
@@ -383,7 +382,7 @@ class LinkEnd(asyncio.Protocol, asyncio.Transport):
         self._transport.abort()
 
     def bury(self) -> None:
-        """Ends what the protocol still had under way, when nothing of it reaches the world any more."""
+        """Ends what the protocol still had under way, when it can reach nothing any more."""
         inner, self.inner = self.inner, None
         self._inbox.clear()
         self._outbox.clear()

@@ -27,7 +27,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 def end_with_parent() -> None:
-    """A process that is paused when its parent dies does not see that; on Linux the kernel ends it none the less."""
+    """A paused process would not notice its parent's death; on Linux the kernel ends it nevertheless."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
 

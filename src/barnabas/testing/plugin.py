@@ -95,7 +95,8 @@ def async_kafka_cluster(kafka_cluster: KafkaCluster) -> AsyncKafkaCluster:
 def kafka_module_cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[KafkaCluster]:
-    """One cluster for a module's tests (``pytestmark = pytest.mark.kafka(..)``); after each of them it is mended."""
+    """One cluster for a module's tests (``pytestmark = pytest.mark.kafka(..)``); every fault is mended after each
+    test."""
     with _made(request, tmp_path_factory) as cluster:
         yield cluster
 
@@ -104,15 +105,15 @@ def kafka_module_cluster(
 def kafka_session_cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[KafkaCluster]:
-    """One cluster for all tests of this process; after each of them it is mended."""
+    """One cluster for all tests of this process; every fault is mended after each test."""
     with _made(request, tmp_path_factory) as cluster:
         yield cluster
 
 
 @pytest.fixture(autouse=True)
 def _kafka_mended(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The shared clusters are fixtures of their own scope, so that others of that scope can build on them; what a test
-    did to them is mended when its other fixtures have ended."""
+    """Shared clusters are fixtures of their own scope, so that other fixtures of that scope can use them. This one
+    mends a test's faults when the test's other fixtures have ended."""
     for name in _shared(request):
         _used_by(request, request.getfixturevalue(name))
     yield

@@ -1,7 +1,7 @@
-"""The host whose brokers are processes of their own, for what only the operating system can do to them.
+"""The host whose brokers are processes of their own, for faults that only the operating system can cause.
 
 The coordinator stays in the test's process. A broker writes down each acknowledgement before it answers, in a file that
-survives a ``kill -9``, so that `verify` knows the promises of the dead as well.
+survives a ``kill -9``, so that `verify` also knows the promises of dead brokers.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class ProcessHost(Host):
 
 
 class WrittenHistory(ClusterHistory):
-    """The history of a broker that is a process: its promises go to a file before they are made."""
+    """The history of a broker process: its promises are written to a file before they are made."""
 
     def __init__(self, path: str) -> None:
         super().__init__()
@@ -229,4 +229,4 @@ class WrittenHistory(ClusterHistory):
     def serve(
         self, broker_id: int, topic_id: Uuid, topic_partition: TopicPartition, base_offset: int, crc: int
     ) -> None:
-        """What consumers are given is followed only where the brokers share a process."""
+        """Nothing to note: what consumers are given is followed only where the brokers share a process."""

@@ -1,4 +1,4 @@
-"""Holding a cluster to its promises: its history against the files of its brokers."""
+"""Checks a cluster's promises: its history against its brokers' files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STORY_LINES: Final = 200
 
 
 class AcknowledgedRecordLost(AssertionError):
-    """The cluster did not keep what it had promised. The text has what was lost, and the timeline."""
+    """The cluster broke a promise. The text has what was lost, and the timeline."""
 
 
 class Verdict(NamedTuple):
@@ -48,7 +48,7 @@ class Broken(NamedTuple):
 
 @dataclass(slots=True)
 class _Promised:
-    """What was promised of one partition, by the ids its topic has had."""
+    """The promises about one partition, by the ids that its topic has had."""
 
     acknowledged: list[Acknowledged] = field(default_factory=list)
     served: list[tuple[Uuid, int, Served]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""A cluster as those see it who hold a part of it: its host, our own client, and what both are asked for."""
+"""The part of a cluster that its handles, users and verdict know: its host, our own client, and waiting."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class RunningCluster:
 
     @property
     def client(self) -> ClusterClient:
-        """Our own client, which no fault touches; it belongs to the background loop."""
+        """Our own client, which no fault strikes; it belongs to the background loop."""
         if self._client is None:
             raise ClusterError(_NOT_RUNNING)
         return self._client

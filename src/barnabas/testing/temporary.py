@@ -1,4 +1,4 @@
-"""A directory that is gone when all who hold it are, however they ended."""
+"""A directory that is removed when all its holders have ended, however they did."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _AT_THE_END: Final = 'read -r _; exec rm -rf -- "$0"'
 
 
 class TemporaryDirectory:
-    """`place` goes with `remove`, or when no process holds the pipe `held` any more: this one has it, and brokers that
-    write there get it, too. A process of its own waits for that, so that ``kill -9`` leaves nothing behind."""
+    """`place` is removed by `remove`, or when no process holds the pipe `held` any more: this process does, and so do
+    brokers that write there. A process of its own waits for that, so that ``kill -9`` leaves nothing behind."""
 
     def __init__(self) -> None:
         self.place = Path(tempfile.mkdtemp(prefix="kafka-cluster-"))
@@ -29,7 +29,7 @@ class TemporaryDirectory:
         os.close(waiting)
 
     def remove(self) -> None:
-        """Whoever holds it yet, such as a process that was forked."""
+        """Also when others, such as a forked process, still hold it."""
         self._remover.kill()
         self._remover.wait()
         os.close(self.held)

@@ -1,4 +1,4 @@
-"""Users of a test's cluster: how each comes in, and what each may do."""
+"""Users of a test's cluster: how each logs in, and what each may do."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _LOGIN_TIMEOUT_MS: Final = 3_000
 class UserHandle:
     """A user of the cluster, who may do nothing until it is allowed.
 
-    A `mechanism` is how the user comes in: SCRAM-SHA-512, SCRAM-SHA-256, PLAIN, OAUTHBEARER, GSSAPI where the brokers
-    are told to offer it, mTLS (by a certificate), or TLS (by nothing at all: as ``User:ANONYMOUS``).
+    A `mechanism` is how the user logs in: SCRAM-SHA-512, SCRAM-SHA-256, PLAIN, OAUTHBEARER, GSSAPI where the brokers
+    are configured for it, mTLS (with a certificate), or TLS (without any: as ``User:ANONYMOUS``).
     """
 
     def __init__(self, cluster: RunningCluster, keys: ClusterKeys, name: str) -> None:
@@ -45,7 +45,7 @@ class UserHandle:
     # ---- coming in
 
     def client_config(self, mechanism: str = MECHANISM) -> dict[str, Any]:
-        """What confluent-kafka, and all that stands on librdkafka, is configured by, brokers' addresses included.
+        """A configuration for confluent-kafka and everything on librdkafka, with the brokers' addresses.
 
         For OAUTHBEARER it has confluent-kafka's ``oauth_cb``. Raises ``ValueError`` for a mechanism that the brokers do
         not offer.
@@ -69,33 +69,34 @@ class UserHandle:
         return self._keys.login(self.name).password
 
     def token(self, *, valid_for: float = TOKEN_LIFE_S) -> str:
-        """A token for OAUTHBEARER, trusted for so many seconds, and not at all with less than 0. Raises ``ValueError``
+        """A token for OAUTHBEARER, valid for so many seconds; a negative number has expired. Raises ``ValueError``
         where joserfc is not installed."""
         self._keys.check("OAUTHBEARER")
         return self._keys.token(self.name, valid_for)
 
     def certify(self, *, valid_for: float | None = None) -> str:
-        """A new key and certificate in the place of those before, valid for so many seconds: ``-1`` has expired.
+        """A new key and certificate in place of the former ones, valid for so many seconds: ``-1`` has expired.
 
         Returns the path of the PEM file, which `client_config` and `properties` name for mTLS.
         """
         return self._keys.certify(self.name, valid_for)
 
     def change_password(self, password: str | None = None) -> None:
-        """For SCRAM, at once; for PLAIN at a broker's next start, as in Kafka. Without one it is drawn."""
+        """Takes effect at once for SCRAM, and at a broker's next start for PLAIN, as in Kafka. By default the password
+        is drawn."""
         self._keys.ring.set_password(self.name, password or new_password())
         self._cluster.run(self.make())
 
     async def make(self) -> None:
-        """Sets the password that the keyring has. Returns when every broker that runs lets the user in by it."""
+        """Sets the keyring's password. Returns when every running broker accepts it."""
         login = self._keys.login(self.name)
         for mechanism in SCRAM.values():
             await Admin(self._cluster.client).set_scram_password(self.name, login.password, mechanism)
         await self._until_let_in(login, True)
 
     def delete(self) -> None:
-        """Nobody logs in as this user by SCRAM any more, until `change_password` makes it anew. As in Kafka, open
-        connections stay open, and PLAIN, tokens and certificates count on."""
+        """This user can no longer log in by SCRAM, until `change_password` makes it again. As in Kafka, open
+        connections stay open, and PLAIN, tokens and certificates remain valid."""
 
         async def story() -> None:
             await Admin(self._cluster.client).delete_scram_passwords(self.name, list(SCRAM.values()))
@@ -134,12 +135,11 @@ class UserHandle:
     # ---- being allowed
 
     def allow(self, resource: str | None = None, *operations: str) -> None:
-        """Allows operations, or all, on a resource: ``"topic:orders"``, ``"topic:orders-*"`` (names that begin so),
-        ``"topic:*"``, ``"group:.."``, ``"transactional-id:.."``, ``"cluster"``, ``"user:.."``,
-        ``"delegation-token:.."``.
+        """Allows operations, or all, on a resource: ``"topic:orders"``, ``"topic:orders-*"`` (a prefix), ``"topic:*"``,
+        ``"group:.."``, ``"transactional-id:.."``, ``"cluster"``, ``"user:.."``, ``"delegation-token:.."``.
 
-        Without a resource: whatever an application does, which makes, writes and reads topics in groups and
-        transactions. Returns when every broker that runs knows it. Raises ``ValueError`` for what there is not.
+        Without a resource it allows what applications do: create, write and read topics in groups and transactions.
+        Returns when every running broker knows. Raises ``ValueError`` for an unknown resource or operation.
         """
         rights = (
             application_rights(self.name) if resource is None else self._acls(Permission.ALLOW, resource, operations)
@@ -147,7 +147,7 @@ class UserHandle:
         self._cluster.run(self._allow(rights))
 
     def deny(self, resource: str, *operations: str) -> None:
-        """Denies operations, or all, on a resource, whatever is allowed beside; as `allow`."""
+        """Denies operations, or all, on a resource, whatever else allows them; as `allow`."""
         self._cluster.run(self._allow(self._acls(Permission.DENY, resource, operations)))
 
     def _acls(self, permission: Permission, resource: str, operations: Sequence[str]) -> list[Binding]:
@@ -168,7 +168,7 @@ class UserHandle:
         await self._until_known(lambda known: known.issuperset(rights))
 
     def revoke(self, resource: str | None = None) -> None:
-        """Takes back what was allowed and denied, on this resource or all; returns when brokers that run have heard."""
+        """Removes what was allowed and denied, on this resource or all; returns when the running brokers know."""
         wanted = AclFilter(principal=self._principal)
         if resource is not None:
             wanted = AclFilter(*resource_of(resource), self._principal)
@@ -191,7 +191,7 @@ class UserHandle:
 
 
 async def show_certificate(cluster: RunningCluster, store: str, shown: str) -> None:
-    """Has the brokers that run show clients the certificate of the file `store`, which is `shown`; none starts anew."""
+    """Makes the running brokers show clients the certificate of the file `store`, which is `shown`; none restarts."""
     names = [f"listener.name.{listener.lower()}.ssl.keystore.location" for listener in (CLIENTS, CERTIFICATES)]
     for broker_id in cluster.running():
         changes = [(AlterOperation.SET, name, store) for name in names]

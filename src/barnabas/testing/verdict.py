@@ -1,4 +1,4 @@
-"""Whether a cluster kept what it promised. Pure: batches read from files and promises noted, in; sentences, out."""
+"""Whether a cluster kept its promises. Pure: batches read from files and noted promises in, sentences out."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def covering(replica: StoredReplica, offset: int) -> ReplicaBatch | None:
 def promised_is_there(
     promised: Iterable[tuple[int, int, int | None]], leader: StoredReplica, log_start_offset: int
 ) -> list[tuple[int, str]]:
-    """Checks (base offset, last offset, CRC) of what was promised against the leader's files.
+    """Checks the promised (base offset, last offset, CRC) against the leader's files.
 
-    What lies before the log start offset was deleted by the rules. Returns offset and sentence of each that is broken.
+    What lies before the log start offset was rightly deleted. Returns offset and sentence of each broken promise.
     """
     broken: list[tuple[int, str]] = []
     for base_offset, last_offset, crc in promised:

@@ -1,7 +1,7 @@
-"""What happened in a test's cluster, as a history that the view shows (``barnabas.web``).
+"""What happened in a test's cluster, as a history for the view (``barnabas.web``).
 
-It is made when it is asked for, of what is kept anyway: the coordinator's log tells who was registered, who was
-controller and what became of each partition; the cluster's own history has the high watermarks and the lines.
+It is made on demand from what is kept anyway. The coordinator's log tells who was registered, who was controller, and
+each partition's states; the cluster's own history has the high watermarks and the lines.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _paths(operation: ZkOperation[Any] | None) -> Iterator[str]:
 
 
 def _facts(ms: int, path: str, tree: DataTree[Any]) -> Iterator[Told]:
-    """What the znode tells now; a test may have written into it what nobody can read, which tells nothing."""
+    """The facts in a znode; a test may have written something unreadable there, which has none."""
     try:
         match path.split("/")[1:]:
             case ["controller"]:

@@ -1,4 +1,4 @@
-"""The files of the view: served as they are, and all in one page for a history that is opened without a broker."""
+"""The files of the view: served as they are, or combined into one page for an exported history."""
 
 from __future__ import annotations
 

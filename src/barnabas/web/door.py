@@ -1,10 +1,10 @@
-"""Who may look: the admin endpoint's listener is guarded as any other listener of the broker.
+"""The admin endpoint's protection, which is configured like any other listener of the broker.
 
-Its name is ``ADMIN``: ``listener.security.protocol.map`` says its protocol, PLAINTEXT where it does not name it, and
-``listener.name.admin.`` begins the keys of its stores, mechanisms and users. Over TLS a certificate may say who reads.
-With SASL an HTTP request says it: a name and password (``Basic``, RFC 7617) are taken through the exchange of PLAIN or
-SCRAM that a client would have, a token (``Bearer``, RFC 6750) through OAUTHBEARER's. ACLs count for whoever is known:
-looking takes DESCRIBE on the cluster, configurations DESCRIBE_CONFIGS, a topic's records READ on the topic.
+The listener's name is ``ADMIN``: ``listener.security.protocol.map`` gives its protocol, by default PLAINTEXT, and
+``listener.name.admin.`` is the prefix of the keys for its stores, mechanisms and users. Over TLS a certificate may
+identify the user. With SASL the HTTP request does: name and password (``Basic``, RFC 7617) go through the same exchange
+of PLAIN or SCRAM as a client's, a token (``Bearer``, RFC 6750) through OAUTHBEARER's. ACLs apply to an identified user:
+reading needs DESCRIBE on the cluster, configurations DESCRIBE_CONFIGS, a topic's records READ on the topic.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ DESCRIBE_CONFIGS: Final = (Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLU
 
 
 class Onlooker(NamedTuple):
-    """Who asks, and from which host; a name where the listener lets nobody in without one."""
+    """The user of a request, and its host; the user has a name if the listener demands one."""
 
     principal: Principal
     host: str
 
 
 class AdminDoor:
-    """Raises `ConfigError` for a listener that cannot be guarded as its configuration says."""
+    """The protection of the listener. Raises `ConfigError` for a configuration that it cannot honour."""
 
     def __init__(self, broker: Broker, host: str, port: int) -> None:
         config = broker.config

@@ -1,12 +1,11 @@
-"""The admin endpoint of a broker: what can be seen of it, by HTTP as JSON, as a stream of server-sent events, and as
-pages for a browser, which are files (``static``) that ask for the same JSON.
+"""The admin endpoint of a broker: its state by HTTP, as JSON, as a stream of server-sent events, and as pages for a
+browser, which are files (``static``) that request the same JSON.
 
-It reads and never writes. ``barnabas.admin.listener`` says where it listens; without that there is none. Who may look
-is said as for any other listener (`barnabas.web.door`). It runs on the broker's own loop, so that what it shows was
-true at one moment. Where it listens on this machine alone, it answers only requests whose Host is this machine: a page
-from elsewhere, whose name was made to lead here, has another. A browser that asks on behalf of another site's page gets
-no answer. Connections are bounded in number, and in how long they may
-say nothing, or read nothing of what they asked for.
+The endpoint reads and never writes. ``barnabas.admin.listener`` is its address; without it there is no endpoint. Its
+protection is configured as for any other listener (`barnabas.web.door`). It runs on the broker's own loop, so that an
+answer shows one moment. If it listens on this machine alone, it answers only requests whose Host is this machine, so
+that a page of another site cannot reach it by a name that leads here. It refuses requests that a browser makes for
+another site's page. Connections are bounded in number, and in how long they may be silent or not read.
 """
 
 from __future__ import annotations

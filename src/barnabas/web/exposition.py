@@ -1,9 +1,9 @@
 """A broker's metrics as the text that Prometheus reads, a piece at a time; `barnabas.web.otlp` reads the same.
 
-It is written in slices of `SLICE_NS`, between which the loop does its other work, and leaves in pieces of many slices:
-each write wakes whoever reads. The series of a name are bounded in number, and `LEFT_OUT` says how many were left out.
-There may be many partitions, so that one pass, in slices, reads all values of each. Lines in which no number changed
-since the last scrape are not made again (`barnabas.web.kept_lines`).
+It is written in slices of `SLICE_NS`, between which the loop does its other work, and sent in pieces of many slices,
+since each write wakes the reader. The series of a name are bounded in number, and `LEFT_OUT` counts those left out.
+There may be many partitions, so one pass, in slices, reads all values of each. Lines in which no number changed since
+the last scrape are not made again (`barnabas.web.kept_lines`).
 """
 
 from __future__ import annotations

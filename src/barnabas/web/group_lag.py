@@ -1,11 +1,11 @@
-"""How far behind the groups are that this broker coordinates: in records, and by the age of the first unread one.
+"""The lag of the groups that this broker coordinates: in records, and by the age of the first unread record.
 
-The broker knows what each of its groups has committed. A partition's leader says where it ends: this broker itself, or
-another one, which is asked as a consumer would ask. The batch that has a record says when it came: it is read from this
-broker's replica, or, where it has none, fetched, from `FETCHED_AT_ONCE` partitions a look.
+The broker knows the committed offsets of its groups. The end of a partition is known to its leader: this broker itself,
+or another one, which is asked as by a consumer. The age comes from the batch of the first unread record: it is read
+from this broker's replica, or, without one, fetched, from up to `FETCHED_AT_ONCE` partitions at a time.
 
-Nobody looks unless somebody wants to know (`want`), and not more often than every `FRESH_MS`: whoever asks is told what
-was known last, and never waits for another broker.
+The lag is computed only on request (`want`), and at most every `FRESH_MS`: a request gets the last known values, and
+never waits for another broker.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The last hour of the cluster as one broker saw it, in a bounded ring: what the view draws and scrubs through.
+"""The last hour of the cluster as one broker saw it, in a bounded ring, for the view and its slider.
 
-What there is to be seen is a dictionary of *facts*, plain values by name, and a *change* gives one fact another value,
-or takes it away (None). A picture of any moment is the facts before the ring's first change, and all changes up to that
-moment upon them; the newest picture is what the live view shows, so that living and scrubbing are one thing. A change
-that leaves the ring goes into the facts before it. The facts:
+The state is a dictionary of *facts*, plain values by name. A *change* gives one fact another value, or removes it
+(None). The picture of a moment is the facts before the ring's first change, with all changes up to that moment applied;
+the live view shows the newest picture, so that live and past pictures work in the same way. A change that leaves the
+ring is applied to the facts before it. The facts:
 
     broker/ID             address, rack, up: whether it is registered
     controller            id and epoch
@@ -14,8 +14,8 @@ that leaves the ring goes into the facts before it. The facts:
     requests/ID           requests of this controller to the broker that are not answered yet
     lag/GROUP             records that the group has not read
 
-A change without a name (``""``) is a line of the state-change log. Whoever writes such a history, a broker or the
-simulator, is drawn by the same page.
+A change without a name (``""``) is a line of the state-change log. The same page draws the histories of brokers and of
+the simulator.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _joined(changes: Iterable[tuple[int, bytes]]) -> bytes:
 
 
 class _Pack(NamedTuple):
-    """`PACKED` changes that follow each other, as they are told, compressed."""
+    """`PACKED` consecutive changes, as JSON, compressed."""
 
     first_ms: int
     data: bytes

@@ -1,7 +1,7 @@
-"""Lines of Prometheus' text, kept from one scrape to the next: most of them say what they said a second ago.
+"""Lines of Prometheus' text, kept from one scrape to the next, since most of them do not change.
 
-A lot of series is told together. Names, labels and the places of its numbers are bytes that are made once; the lines
-are written anew where a number changed.
+The series of one lot are written together. Its names, labels and the places of its numbers are bytes that are made
+once; lines are written anew where a number changed.
 """
 
 from __future__ import annotations

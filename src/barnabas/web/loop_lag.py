@@ -1,4 +1,4 @@
-"""How late the broker's loop is: a timer that asks to be called often, and notes how much later it was."""
+"""The lag of the broker's loop: a frequent timer measures how much later than due it is called."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The metrics of a broker: a table of names, of what Kafka calls them, and of how each is read when somebody asks.
+"""The metrics of a broker: a table of names, of Kafka's names, and of how each is read at a scrape.
 
 A name is Kafka's MBean in the form that Prometheus' JMX exporter gives it: domain, type and name in lower case, with
-``_`` between them; ``…PerSec`` is a counter, and ends in ``_total``. What is Barnabas' own begins with ``barnabas_``.
-Nothing here is kept between two scrapes: a row reads plain integers that the broker has anyway.
+``_`` between them; ``…PerSec`` is a counter, and ends in ``_total``. Barnabas' own metrics begin with ``barnabas_``.
+Nothing is kept here between two scrapes: a row reads plain integers that the broker has anyway.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """A broker's metrics by OpenTelemetry's protocol (OTLP over HTTP): the series that Prometheus reads, under its names.
 
-They are read on the broker's loop, in the slices of a scrape, and made into requests of at most `POINTS_AT_ONCE` data
-points. OpenTelemetry's own exporter sends each of them: it blocks, so that it has a thread, which sees nothing but what
-was made for it. What a scrape tells as a summary is a histogram without bounds here, since both are a count and a sum.
-Headers, TLS, compression and timeouts are what the ``OTEL_EXPORTER_OTLP_*`` variables say, which the exporter reads; so
-are the resource's attributes, by ``OTEL_SERVICE_NAME`` and ``OTEL_RESOURCE_ATTRIBUTES``.
+The series are read on the broker's loop, in the slices of a scrape, and made into requests of at most `POINTS_AT_ONCE`
+data points. OpenTelemetry's own exporter sends each request; it blocks, so it runs in a thread, which sees only these
+requests. A summary of a scrape is a histogram without bounds here, since both are a count and a sum. The exporter reads
+headers, TLS, compression and timeouts from the ``OTEL_EXPORTER_OTLP_*`` variables, and the resource's attributes from
+``OTEL_SERVICE_NAME`` and ``OTEL_RESOURCE_ATTRIBUTES``.
 
 Importing this needs the extra ``otel``.
 """

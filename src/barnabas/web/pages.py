@@ -1,7 +1,7 @@
-"""What the pages of the view show beside the picture: one value a page, each of bounded size.
+"""The data of the view's pages beside the picture: one value for each page, each of bounded size.
 
-Lists are told in parts: ``from`` names the first one that is wanted and ``limit`` how many, ``q`` what must be in the
-name; ``total`` says how many there are. What takes long gives way to the broker's other work in between.
+Lists are answered in parts: ``from`` is the first wanted item and ``limit`` their number, ``q`` a text that the name
+must contain; ``total`` counts all. Long answers are made in slices, between which the broker does its other work.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The metrics of topics and partitions, of which there may be ten thousand: all that is read of one is read together.
+"""The metrics of topics and partitions: all values of a partition are read together, since there may be ten thousand.
 
-`barnabas.web.exposition` goes over the partitions once, and makes of what it read a column for each name.
+`barnabas.web.exposition` goes over the partitions once, and makes a column of values for each name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Looks at a broker four times a second, and writes what changed into its history.
+"""Looks at a broker four times a second, and writes its changes into the history.
 
-The cluster's image is replaced as a whole and shares what did not change, so that a look at a cluster in which nothing
-happens costs nothing. Offsets are looked at more seldom the more of them move, since an hour has to fit into the ring,
-and the more partitions there are.
+The cluster's image is replaced as a whole and shares its unchanged parts, so that a look at a quiet cluster costs
+nothing. Offsets are read less often if many of them move, since an hour has to fit into the ring, or if there are many
+partitions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A simulated run as a history, so that the view shows it as it shows a living cluster.
 
-The simulator sees every broker: how far followers are behind is what their own logs say, not what leaders have heard.
+The simulator sees every broker, so followers' lag is computed from their own logs, not from their leaders' knowledge.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The whole table of one broker's metrics: what it counts anyway, and what is measured only where somebody may ask."""
+"""The whole table of one broker's metrics: its own counters, and measurements that only an admin endpoint needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be seen of one broker, as plain values: what the admin endpoint answers, and a web page draws from."""
+"""The state of one broker as plain values: the answers of the admin endpoint, from which a web page is drawn."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Query = Mapping[str, str]
 
 
 class NotSeen(Exception):
-    """There is nothing to be shown; the text says why, `status` is HTTP's."""
+    """There is nothing to show; the text says why, `status` is HTTP's."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)

@@ -14,12 +14,12 @@ inlined where they are used; fields that the version does not have become their 
         x0.group_id = b[o:p1].decode("utf-8", "replace")
         ...
 
-No decoder reads behind `end`, which is the buffer's own: fixed widths are checked by ``struct``, every length before
-it is used, and an array's by the least number of bytes that many elements take. What is malformed raises WireError,
-or one of ``coding.BAD_INPUT`` that becomes it.
+No decoder reads beyond `end`, the end of the buffer: ``struct`` checks fixed widths, every length is checked before its
+use, and an array's length against the least number of bytes of so many elements. Malformed bytes raise WireError, or
+one of ``coding.BAD_INPUT``, which becomes a WireError.
 
-Each has a second form, for messages that may be long: a generator that yields behind every `TURN` elements, so that its
-caller can let others go on, and that decodes no more elements than its last argument allows.
+Each function has a second form, for messages that may be long: a generator that yields after every `TURN` elements, so
+that its caller can let other work go on, and that decodes no more elements than its last argument allows.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ KEPT_IN_TURNS: Final = 16
 
 
 class _Text:
-    """Writes a compiled function's text again for a traceback, which asks the function's globals for a loader: that
-    keeps no text, and goes when the function does."""
+    """Regenerates a compiled function's source for a traceback, which finds this loader in the function's globals. So
+    no source is kept, and the loader is freed with the function.
+    """
 
     def __init__(self, written: Callable[[], Source]) -> None:
         self._written = written

@@ -1,7 +1,7 @@
-"""How a message is read and written in one version, by the codec that its class keeps for that.
+"""Reads and writes a message in one version, by the codec in its class.
 
-Brokers do it for each request: a broker's process has this compiled, and not `message`, which calls it and from which
-all messages derive.
+Brokers do so for each request. A broker's process runs this module compiled, but not `message`, which calls it and is
+the base of all messages.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The compression codecs of record batches, each with a bound on what comes out.
+"""The compression codecs of record batches, each with a bound on its output.
 
-What a batch unpacks to is not said in it, and a few bytes may unpack to gigabytes. `decompress` gives the whole, up to
-a limit and never beyond; `decompressed_pieces` gives it piece by piece, so that a reader who looks at each piece once
-holds a piece and no more, whatever the whole comes to.
+A batch does not say its unpacked size, and a few bytes may unpack to gigabytes. `decompress` returns the whole output,
+up to a limit; `decompressed_pieces` returns it piece by piece, so that a reader that needs each piece once holds only
+one piece, whatever the total size.
 
 Snappy comes in two forms: plain, and in the blocks of xerial's Java library, which is what Kafka's own clients write.
 LZ4 frames are written with independent blocks, since Kafka's Java reader knows no others (``Lz4BlockInputStream``).

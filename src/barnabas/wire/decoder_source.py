@@ -1,7 +1,7 @@
 """The source of a function that decodes one message in one version.
 
-It reads nothing behind `end`, which is the buffer's own: fixed widths are checked by ``struct``, every length before it
-is used, and an array's by the least number of bytes that many elements take.
+The function reads nothing beyond `end`, the end of the buffer: ``struct`` checks fixed widths, every length is checked
+before its use, and an array's length against the least number of bytes of so many elements.
 """
 
 from __future__ import annotations

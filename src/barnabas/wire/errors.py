@@ -1,4 +1,4 @@
-"""What can be wrong with bytes, or with a message that has to become bytes."""
+"""The errors of decoding bytes and of encoding messages."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Frames: a size, a header, a message. Which header a message has depends on its API and version.
 
-A request header has the api key, the version and the correlation id first, whatever the version, so that a broker can
-read far enough to know the rest. Flexible versions have header 2 (responses: 1). Two exceptions are Kafka's own: a
-response to ApiVersions always has header 0, since the client does not know yet what the broker speaks; and
-ControlledShutdown version 0 has no client id.
+A request header begins with the api key, the version and the correlation id in every version, so that a broker can find
+the rest of its layout. Flexible versions have header 2 (responses: 1). Two exceptions are Kafka's own: a response to
+ApiVersions always has header 0, since the client does not know the broker's versions yet; and ControlledShutdown
+version 0 has no client id.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What all message classes have in common; the classes themselves are generated, see ``generate``.
+"""The base of all message classes; the classes themselves are generated, see ``generate``.
 
 A class holds one message in every version. Its decoder and encoder for one version are made when that version is first
 used (`plans`), so that importing a message costs next to nothing.

@@ -1,8 +1,8 @@
 """A message in one version as the table by which the kernel reads and writes it (``_codec.h``).
 
-What the kernel declines, and every message where there is no kernel, is for the functions that `codec` compiles: they
-take it from its beginning, and say in words what is wrong with it. So both find the same in the same bytes, and what
-the kernel does not know is only slower.
+Messages that the kernel declines, and all messages where there is no kernel, go to the functions that `codec` compiles:
+they decode a message from its beginning, and describe its errors. So both give the same result for the same bytes, and
+a message that the kernel does not support is only slower.
 """
 
 from __future__ import annotations

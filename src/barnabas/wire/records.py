@@ -1,8 +1,8 @@
 """Record batches (magic 2, KIP-98), and the message sets of magic 0 and 1 that old logs still hold.
 
 A batch is a header of 61 bytes and its records, compressed together or not. The first 12 bytes, base offset and length,
-and the leader epoch lie outside the CRC, so that the leader stamps them in place (`stamp`) and nobody computes the CRC
-again. Brokers need headers only (`batches`, `parse_header`); `records_of` is for those who read the records themselves.
+and the leader epoch lie outside the CRC, so that the leader stamps them in place (`stamp`) without computing the CRC
+again. Brokers need only headers (`batches`, `parse_header`); `records_of` returns the records themselves.
 """
 
 from __future__ import annotations

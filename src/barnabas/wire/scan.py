@@ -1,10 +1,10 @@
-"""Judging the records of a batch of magic 2 without making an object of one.
+"""Checks the records of a batch of magic 2 without making an object of one.
 
-A leader walks over every record that it is sent: lengths, offsets, keys, timestamps (Kafka's ``LogValidator`` over
-``DefaultRecord``). A kernel in C does it where it was built (``_kernel.c``, see `RUNNING`), and what is here in Python,
-a hundred times slower, where it was not; both find the same of any bytes. A batch that is not compressed is one call of
-`check`. The records of another one are scanned while they are decompressed, piece by piece: a `Scan` keeps where it is
-and no byte of them.
+A leader checks every record that it receives: lengths, offsets, keys, timestamps (Kafka's ``LogValidator`` over
+``DefaultRecord``). A kernel in C does so where it was built (``_kernel.c``, see `RUNNING`), otherwise the Python code
+here, a hundred times slower; both give the same result for any bytes. An uncompressed batch is one call of `check`. The
+records of a compressed batch are scanned while they are decompressed, piece by piece: a `Scan` keeps its state and none
+of the bytes.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _LEFT_OVER: Final = 3
 
 
 class RecordError(NamedTuple):
-    """A record that the topic does not take. `number` in the batch, from 0; sizes in bytes, negative for none."""
+    """A record that the topic does not accept. `number` in the batch, from 0; sizes in bytes, negative for none."""
 
     number: int
     kind: int
@@ -67,7 +67,7 @@ class RecordError(NamedTuple):
 
 
 class Scanned(NamedTuple):
-    """What was found. `disordered`: the records' offset deltas are not 0, 1, 2 and so on."""
+    """The result of a scan. `disordered`: the records' offset deltas are not 0, 1, 2 and so on."""
 
     fault: int
     max_timestamp: int
@@ -78,7 +78,7 @@ class Scanned(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What a scan is told of batch and topic; times in ms, `append_time` that of an `APPEND_TIMED` batch."""
+    """A scan's settings from batch and topic; times in ms, `append_time` that of an `APPEND_TIMED` batch."""
 
     base_timestamp: int
     append_time: int
@@ -90,7 +90,7 @@ class Settings(NamedTuple):
 
 
 class Scan(Protocol):
-    """One batch's, begun by `begin`."""
+    """The scan of one batch, begun by `begin`."""
 
     def feed(self, piece: Bytes, is_last: bool = False) -> int:
         """Takes what comes next. Returns the fault, an index of `FAULTS`, after which nothing more is taken."""

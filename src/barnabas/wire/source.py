@@ -1,4 +1,4 @@
-"""A function that is being written for one message in one version: what decoders and encoders have in common."""
+"""The source of a function for one message in one version: the common part of decoders and encoders."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def is_compact(schema: MessageSchema, field: Field, version: int) -> bool:
 
 
 class Source:
-    """A function being written."""
+    """The source of a function, line by line."""
 
     def __init__(self, schema: MessageSchema, cls: type[Struct], version: int, *, in_turns: bool = False) -> None:
         self.schema = schema

@@ -1,4 +1,4 @@
-"""What a message is made of, and the shapes of the functions that read and write it."""
+"""The parts of a message, and the types of the functions that read and write it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""AddPartitionsToTxn: a producer is about to write to partitions (to version 3), or brokers ask whether it has said so.
+"""AddPartitionsToTxn: a producer adds partitions to its transaction (up to version 3), or a leader verifies them.
 
-From version 4 on the request is the brokers': several transactions at once, each of which adds or only verifies.
+From version 4 on only brokers send it: for several transactions at once, each of which is added to or only verified.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials: sets and deletes what users' passwords are checked against. The controller's alone."""
+"""AlterUserScramCredentials: sets and deletes users' SCRAM credentials. Only the controller answers it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CreateAcls: allows and denies."""
+"""CreateAcls: adds ACLs, which allow or deny."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CreateDelegationToken: a credential for those who work for the caller, or for another user where it may."""
+"""CreateDelegationToken: a credential for workers of the caller, or, with the right to, of another user."""
 
 from __future__ import annotations
 

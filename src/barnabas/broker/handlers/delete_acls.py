@@ -1,4 +1,4 @@
-"""DeleteAcls: takes away the ACLs that filters take."""
+"""DeleteAcls: removes the ACLs that filters match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteGroups: an administrator has empty groups and their offsets forgotten."""
+"""DeleteGroups: an administrator deletes empty groups and their offsets."""
 
 from __future__ import annotations
 

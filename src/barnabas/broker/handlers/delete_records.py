@@ -1,4 +1,4 @@
-"""DeleteRecords: the log of a partition begins later from now on, on all its live replicas (KIP-107)."""
+"""DeleteRecords: raises the log start offset of a partition on all its live replicas (KIP-107)."""
 
 from __future__ import annotations
 

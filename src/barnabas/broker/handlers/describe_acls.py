@@ -1,4 +1,4 @@
-"""DescribeAcls: the ACLs that a filter takes."""
+"""DescribeAcls: the ACLs that a filter matches."""
 
 from __future__ import annotations
 

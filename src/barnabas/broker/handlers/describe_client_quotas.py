@@ -1,4 +1,4 @@
-"""DescribeClientQuotas: the quotas of users, clients and addresses that a filter takes."""
+"""DescribeClientQuotas: the quotas of users, clients and addresses that a filter matches."""
 
 from __future__ import annotations
 

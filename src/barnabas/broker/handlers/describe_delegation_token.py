@@ -1,4 +1,4 @@
-"""DescribeDelegationToken: the tokens of the caller, and of others where it may know them."""
+"""DescribeDelegationToken: the tokens of the caller, and those of others that it has the right to see."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: the log directories, and how large which replica in them is (KIP-113)."""
+"""DescribeLogDirs: the log directories, and the size of each replica in them (KIP-113)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeProducers: who wrote to a partition lately, and which transactions are open there (KIP-664)."""
+"""DescribeProducers: a partition's recent producers and its open transactions (KIP-664)."""
 
 from __future__ import annotations
 

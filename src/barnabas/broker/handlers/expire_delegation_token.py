@@ -1,4 +1,4 @@
-"""ExpireDelegationToken: the owner or a renewer has a token end sooner, or at once."""
+"""ExpireDelegationToken: the owner or a renewer lets a token expire sooner, or at once."""
 
 from __future__ import annotations
 

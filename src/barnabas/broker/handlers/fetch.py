@@ -1,4 +1,4 @@
-"""Fetch: records for consumers, and for followers, whose fetches tell how far they have come."""
+"""Fetch: records for consumers, and for followers, whose fetch offsets tell the leader their progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OffsetDelete: an administrator has a group forget offsets."""
+"""OffsetDelete: an administrator deletes a group's offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OffsetFetch: what groups have committed."""
+"""OffsetFetch: the offsets that groups have committed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where a leader epoch ends, so that a reader finds out how far its log agrees (KIP-101)."""
+"""OffsetForLeaderEpoch: the end offset of a leader epoch, by which a reader finds where its log diverges (KIP-101)."""
 
 from __future__ import annotations
 

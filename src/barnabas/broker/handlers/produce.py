@@ -1,4 +1,4 @@
-"""Produce: records are appended by their partitions' leaders and, with acks=all, waited for."""
+"""Produce: a leader appends records and, with acks=all, waits until the followers have them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RenewDelegationToken: the owner or a renewer has a token last longer, up to its maximum."""
+"""RenewDelegationToken: the owner or a renewer prolongs a token, up to its maximum lifetime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SaslAuthenticate where nothing is to be proved (any more); elsewhere `SaslServerAuthenticator` answers."""
+"""SaslAuthenticate on a connection that needs no authentication (any more); else `SaslServerAuthenticator` answers."""
 
 from __future__ import annotations
 

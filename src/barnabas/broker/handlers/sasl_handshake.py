@@ -1,4 +1,4 @@
-"""SaslHandshake where it comes too late, or on a listener without SASL; elsewhere `SaslServerAuthenticator` answers."""
+"""SaslHandshake that comes too late, or on a listener without SASL; else `SaslServerAuthenticator` answers."""
 
 from __future__ import annotations
 

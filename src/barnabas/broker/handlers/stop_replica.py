@@ -1,4 +1,4 @@
-"""StopReplica: the controller has this broker stop replicas, and delete them where it says so."""
+"""StopReplica: the controller tells this broker to stop replicas, and to delete some of them."""
 
 from __future__ import annotations
 

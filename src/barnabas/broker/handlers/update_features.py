@@ -1,4 +1,4 @@
-"""UpdateFeatures: changes finalized features (KIP-584). The controller's alone."""
+"""UpdateFeatures: changes finalized features (KIP-584). Only the controller answers it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""UpdateMetadata: the controller tells every broker who lives and who leads."""
+"""UpdateMetadata: the controller tells every broker the live brokers and the leaders."""
 
 from __future__ import annotations
 

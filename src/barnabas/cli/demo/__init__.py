@@ -1,1 +1,1 @@
-"""``barnabas demo``: one record's whole life on real input, with brokers killed on the way and an audit at the end."""
+"""``barnabas demo``: real records from a producer into Spark, while brokers are killed, and an audit at the end."""

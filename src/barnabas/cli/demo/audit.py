@@ -1,4 +1,4 @@
-"""Is every acknowledged record there, once and in its order? Judged by ``barnabas spark audit``'s job.
+"""Checks that every acknowledged record is there, once and in its order, by the job of ``barnabas spark audit``.
 
 librdkafka counts the topic's records as well, which needs no Spark.
 """

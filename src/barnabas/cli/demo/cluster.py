@@ -1,4 +1,4 @@
-"""The demo's cluster, worked as a user works it: the ``barnabas`` command, signals, Metadata and ZooKeeper."""
+"""The demo's cluster, operated as by a user: by the ``barnabas`` command, signals, Metadata and ZooKeeper."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PATIENCE_S: Final = 120
 
 
 class Controller(NamedTuple):
-    """What ``/controller`` and ``/controller_epoch`` say."""
+    """The content of ``/controller`` and ``/controller_epoch``."""
 
     broker_id: int
     epoch: int

@@ -41,7 +41,7 @@ class _Happened(Protocol):
 
 
 class Failed(RuntimeError):
-    """The demo did not come out as it must."""
+    """The demo failed: its result is not the expected one."""
 
 
 def demo(

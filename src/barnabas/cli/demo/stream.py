@@ -17,7 +17,7 @@ _TURN_S: Final = 0.02
 
 
 class ManifestLine(NamedTuple):
-    """A line of the producer's manifest; `offset` is -1 where the broker did not say it again after a retry."""
+    """A line of the producer's manifest; `offset` is -1 if the broker did not repeat it after a retry."""
 
     id: int
     partition: int
@@ -29,9 +29,9 @@ class ManifestLine(NamedTuple):
 class FlightStream(threading.Thread):
     """Sends `flights` in their order at about `rate` records a second, and notes every acknowledgement.
 
-    `acknowledged` counts them; `manifest` says of each what the producer was told. `failures` are records whose
-    delivery the client gave up: there must be none. `notices` are librdkafka's remarks on connections it lost and found
-    again, which no application is asked to handle.
+    `acknowledged` counts them; `manifest` has the acknowledgement of each. `failures` are records whose delivery
+    the client gave up: there must be none. `notices` are librdkafka's remarks on lost and restored connections,
+    which no application has to handle.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The clients of a run that are a driver's: they do by lines what those of `barnabas.judge.librdkafka` do."""
+"""The clients of a run that drivers provide. They do by lines of text what those of `barnabas.judge.librdkafka` do."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class DrivenTransactor:
         return self._client.ask(word)[0] == "ok"
 
     def one(self) -> bool:
-        """One transaction; False where this producer is of no more use."""
+        """One transaction; False where this producer cannot go on."""
         work, chance = self._work, self._chance
         if not self.asked("begin"):
             return False

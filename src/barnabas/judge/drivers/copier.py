@@ -1,4 +1,4 @@
-"""A driver's client that reads transactions and writes transactions, with its group's offsets in them, by lines."""
+"""A driver's client that reads records and writes them in transactions, together with its group's offsets."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Copier(DrivenTransactor):
             self._reader.hear(when, words)
 
     def one(self) -> bool:
-        """One transaction, if there is anything to read; False where this client is of no more use."""
+        """One transaction, if there is anything to read; False where this client cannot go on."""
         work, chance = self._work, self._chance
         self._batch = []
         invoked = now()

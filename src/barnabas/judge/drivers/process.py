@@ -43,7 +43,7 @@ Hear = Callable[[int, list[str]], None]
 
 
 class DriverError(Exception):
-    """The driver did not start, or ended; that is no fault of a broker's."""
+    """The driver did not start, or it ended; that is no fault of a broker."""
 
 
 class Driver:

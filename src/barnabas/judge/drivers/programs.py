@@ -1,4 +1,4 @@
-"""The drivers' programs: how each is built from its source beside this file, where the machine has what it takes."""
+"""The drivers' programs: how each is built from its source beside this file, where the machine has the tools."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HERE: Final = Path(__file__).parent
 
 
 class DriverUnavailable(Exception):
-    """The machine cannot have the driver; the text says what is missing."""
+    """The machine cannot run the driver; the text says what is missing."""
 
 
 def _java() -> Sequence[str]:

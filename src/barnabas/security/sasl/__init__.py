@@ -1,1 +1,1 @@
-"""SASL mechanisms without I/O, both sides of each, and the words in which operators write them down."""
+"""SASL mechanisms without I/O, both sides of each, and their configuration."""

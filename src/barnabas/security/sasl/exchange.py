@@ -1,4 +1,4 @@
-"""What every mechanism is to a broker: an exchange of tokens that ends in a principal, or is refused."""
+"""The interface of a SASL mechanism to a broker: an exchange of tokens that ends with a principal or is refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class SaslRefused(ValueError):
 
 
 class InvalidCredentials(SaslRefused):
-    """What was shown proves nothing. Which part of it was wrong is for the broker's log alone (``SaslException``)."""
+    """The credentials are invalid. Only the broker's log says which part was wrong (``SaslException``)."""
 
     def __init__(self, mechanism: str, reason: str) -> None:
         super().__init__(self.told(mechanism), reason)
@@ -53,7 +53,7 @@ class SaslServer(Protocol):
 
 
 class SaslMechanism(Protocol):
-    """One that a listener offers, with what it needs to know of its users."""
+    """A mechanism that a listener offers, with its knowledge of the users."""
 
     @property
     def name(self) -> str: ...

@@ -1,8 +1,8 @@
 """GSSAPI (Kerberos, RFC 4752), both sides, by the ``gssapi`` package: ``pip install 'barnabas[kerberos]'``.
 
-Tickets are the system's: a client's come from a credential cache (``kinit``) or by the ``keyTab`` of its JAAS options,
-by which they are taken again when they end; a broker's key from its ``keyTab``. As in Kafka, TLS protects connections,
-never GSSAPI's own layers.
+A client gets its tickets from the system's credential cache (``kinit``), or by the ``keyTab`` of its JAAS options,
+which renews them when they expire; a broker's key is in its ``keyTab``. As in Kafka, TLS protects connections, never
+GSSAPI's own layers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def gssapi_package() -> Any:
 
 
 class Tickets(NamedTuple):
-    """Where a client's tickets come from: the options of Java's ``Krb5LoginModule``. By default, whatever there is."""
+    """The source of a client's tickets: the options of Java's ``Krb5LoginModule``. The default is the system's."""
 
     principal: str = ""
     key_tab: str = ""

@@ -1,7 +1,7 @@
-"""One HTTP request for which nobody keeps a connection: a token from its endpoint, an authority's keys.
+"""One HTTP request on a connection of its own: for a token from its endpoint, or an authority's keys.
 
-`HttpExchange` is without I/O; `fetch` drives it on `runtime.network`. Redirects are not followed: whoever allowed one
-address did not allow the one that it points to (CVE-2025-27817).
+`HttpExchange` is without I/O; `fetch` drives it on `runtime.network`. Redirects are not followed: the list of allowed
+URLs does not allow the target of a redirect (CVE-2025-27817).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ALLOWED_URLS: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 
 
 class HttpError(OSError):
-    """No answer, or one that is of no use."""
+    """No answer, or an unusable one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Which JSON Web Tokens a broker takes: those that a key of the authority signed, or nobody where that is asked for."""
+"""Validates JSON Web Tokens: a key of the authority must have signed them, unless unsigned ones are configured."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class SignedTokens:
 
 
 class UnsecuredTokens:
-    """Tokens that nobody signed, for development (``OAuthBearerUnsecuredValidatorCallbackHandler``)."""
+    """Unsigned tokens, for development (``OAuthBearerUnsecuredValidatorCallbackHandler``)."""
 
     def __init__(self, options: Mapping[str, str], clock: Clock) -> None:
         """Raises `ConfigError`."""
@@ -133,7 +133,7 @@ class UnsecuredTokens:
 
 
 class Keys:
-    """An authority's public keys (JWKS), from a file or an address, as long as they are fresh."""
+    """An authority's public keys (JWKS), from a file or a URL; fetched again when they are old."""
 
     def __init__(self, runtime: Runtime, request: HttpRequest, refresh_ms: int) -> None:
         self._runtime = runtime

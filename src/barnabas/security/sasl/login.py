@@ -1,7 +1,7 @@
-"""How a client says who it is: a login by Kafka's settings, and the tokens that each mechanism has it send.
+"""A client's login: made of Kafka's settings, it produces the tokens of its mechanism.
 
-A login is a value without sockets: it can be compared and sent to another process. When a connection begins, it is
-given what it needs of the world (`Doors`).
+A login is a value without sockets: it can be compared and sent to another process. When a connection begins, the login
+gets the doors that it needs (`Doors`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ async def _at_once(call: Callable[[], Tokens]) -> Tokens:
 
 
 class Doors(NamedTuple):
-    """What a login may need of the world for one connection."""
+    """The doors that a login may use for one connection."""
 
     host: str
     """The broker's name."""
@@ -83,7 +83,7 @@ class Login(Protocol):
 class SaslLogin:
     """PLAIN or SCRAM. With `token_authenticated` the user is a delegation token's id, the password its HMAC.
 
-    What SCRAM makes of the password is kept with it, so that only a first connection has to compute it.
+    The key that SCRAM derives from the password is kept with it, so that only the first connection computes it.
     """
 
     mechanism: str
@@ -146,7 +146,7 @@ class _Held(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OAuthBearerLogin:
-    """OAUTHBEARER with a token from an endpoint or a file, or with one that nobody signs."""
+    """OAUTHBEARER with a token from an endpoint or a file, or with an unsigned one."""
 
     mechanism = oauthbearer.MECHANISM
 

@@ -1,4 +1,4 @@
-"""OAUTHBEARER (RFC 7628), both sides: the client shows a token (a JWT), signed by somebody whom the broker trusts."""
+"""OAUTHBEARER (RFC 7628), both sides: the client presents a token (a JWT), signed by a trusted authority."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _AUTH: Final = re.compile(r"(?P<scheme>\w+) +(?P<token>[-_~+/.a-zA-Z0-9]+=*)")
 
 
 class Bearer(NamedTuple):
-    """Whom a token speaks for, and until when, in ms of the wall clock."""
+    """A token's principal and its expiry, in ms of the wall clock."""
 
     name: str
     expires_at_ms: int

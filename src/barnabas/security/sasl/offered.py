@@ -1,4 +1,4 @@
-"""Which mechanisms a listener offers, by ``sasl.enabled.mechanisms`` and the listener's JAAS options."""
+"""The mechanisms of a listener, from ``sasl.enabled.mechanisms`` and the listener's JAAS options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PLAIN (RFC 4616): the client says its name and password, and nothing protects them but the connection's TLS."""
+"""PLAIN (RFC 4616): the client sends its name and password, which only the connection's TLS protects."""
 
 from __future__ import annotations
 

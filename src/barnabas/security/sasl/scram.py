@@ -5,8 +5,8 @@ broker  r=NONCE+ITS OWN,s=SALT,i=ITERATIONS
 client  c=biws,r=BOTH NONCES,p=PROOF
 broker  v=SIGNATURE
 
-The proof covers everything that was said, so that nobody between the two can change a word of it. There is no channel
-binding: the client's first token begins with ``n``, and its second must repeat that beginning in ``c``.
+The proof covers all tokens, so that nobody between the two can change one. There is no channel binding: the client's
+first token begins with ``n``, and its second must repeat that beginning in ``c``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SERVER_FINAL: Final = re.compile(rf"(?:e=(?P<error>{_VALUE})|v=(?P<signature>{_
 
 
 class TokenCredential(NamedTuple):
-    """What a delegation token's HMAC is checked against, and for whom it speaks."""
+    """The credential that a delegation token's HMAC is checked against, and the token's owner."""
 
     credential: ScramCredential
     owner: Principal
@@ -88,7 +88,7 @@ class Scram:
 
 
 class _First(NamedTuple):
-    """What the second round needs of the first."""
+    """The state between the first round and the second."""
 
     gs2_header: str
     bare: str
@@ -175,7 +175,7 @@ class ScramServer:
 
 
 class SaltedPassword(NamedTuple):
-    """What a password is with a salt, after so many iterations of PBKDF2."""
+    """The key that PBKDF2 derives from a password, a salt and a number of iterations."""
 
     salt: bytes
     iterations: int

@@ -1,4 +1,4 @@
-"""What a SCRAM password is checked against (RFC 5802), and its form in ZooKeeper. Never a password."""
+"""A SCRAM credential, which passwords are checked against (RFC 5802), and its form in ZooKeeper. Never a password."""
 
 from __future__ import annotations
 

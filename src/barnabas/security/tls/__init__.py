@@ -1,5 +1,5 @@
-"""TLS as Kafka configures it: stores, contexts, and who a certificate says its owner is.
+"""TLS as Kafka configures it: stores, contexts, and the user name of a certificate's owner.
 
-`stores` reads what ``ssl.keystore.*`` and ``ssl.truststore.*`` name, `settings` makes contexts of it for either side,
-`names` writes a certificate's subject as Java does, `principal_mapping` makes a user's name of that.
+`stores` reads the stores of ``ssl.keystore.*`` and ``ssl.truststore.*``, `settings` makes contexts of them for either
+side, `names` writes a certificate's subject as Java does, `principal_mapping` maps the subject to a user name.
 """

@@ -1,8 +1,8 @@
 """Whether a listener may change its stores while it runs (``SslFactory.reconfigure``, ``CertificateEntries``).
 
-A new certificate has the old one's subject and all of its names, unless ``ssl.allow.dn.changes`` and
-``ssl.allow.san.changes`` say otherwise: clients that know the broker by them go on knowing it. Where brokers speak to
-each other, those with the old stores and those with the new ones must understand each other.
+A new certificate must have the old one's subject and all of its names, unless ``ssl.allow.dn.changes`` and
+``ssl.allow.san.changes`` say otherwise, since clients know the broker by them. On the inter-broker listener, brokers
+with the old stores and brokers with the new ones must trust each other.
 """
 
 from __future__ import annotations

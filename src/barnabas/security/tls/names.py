@@ -1,7 +1,7 @@
-"""A certificate's subject as Java writes it (RFC 2253, ``X500Principal.getName``), by which users and ACLs are named.
+"""A certificate's subject as Java writes it (RFC 2253, ``X500Principal.getName``), as users and ACLs name it.
 
-Java knows nine attributes by their keywords; of every other it prints the number and, in hexadecimal, the value's
-bytes as they stand in the certificate. So the certificate itself is read, as far as its subject.
+Java knows nine attributes by their keywords. For any other it prints the number and, in hexadecimal, the value's bytes
+in the certificate. So this module reads the certificate itself, up to its subject.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``ssl.principal.mapping.rules``: from a certificate's subject to a user's name (KIP-371, ``SslPrincipalMapper``).
 
-Rules are tried in turn. ``RULE:pattern/replacement/[LU]`` counts where the whole subject matches; ``DEFAULT`` gives the
-subject itself. A certificate that no rule fits is refused.
+Rules are tried in turn. ``RULE:pattern/replacement/[LU]`` applies if the whole subject matches; ``DEFAULT`` returns the
+subject itself. A certificate that matches no rule is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PART: Final = re.compile(r"\\(.)|\$(\d+)|\$\{(\w+)\}|([^\\$]+)", re.S)
 
 
 class NoMatchingRule(ValueError):
-    """No rule fits the subject: its certificate is refused."""
+    """No rule matches the subject: its certificate is refused."""
 
 
 class _Rule(NamedTuple):
@@ -40,7 +40,7 @@ class _Rule(NamedTuple):
 
 
 class SslPrincipalMapper:
-    """Raises `ConfigError` for rules that are none."""
+    """Maps subjects to user names. Raises `ConfigError` for invalid rules."""
 
     def __init__(self, rules: str) -> None:
         self._rules: list[_Rule | None] = []

@@ -1,4 +1,4 @@
-"""Kafka's ``ssl.*`` settings, and the contexts that servers and clients make of them."""
+"""Kafka's ``ssl.*`` settings, and the TLS contexts of servers and clients."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ _PLUGINS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """What one side of a connection needs. `client_auth` is none, requested or required, and a server's alone.
+    """The settings of one side of a connection. `client_auth` (none, requested or required) counts for servers alone.
 
-    `check_revocation` needs the lists (CRL) in the trust store, one of each authority: a certificate whose authority
-    has no list there, or one that is out of date, is not trusted.
+    `check_revocation` needs a revocation list (CRL) of each authority in the trust store: a certificate whose authority
+    has no list there, or an outdated one, is not trusted.
     """
 
     key_store: Store | None = None

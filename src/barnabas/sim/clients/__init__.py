@@ -1,1 +1,1 @@
-"""Those who use the cluster while it is broken: producers, consumers, members of groups, administrators, strangers."""
+"""The clients of a run: producers, consumers, members of groups, administrators and strangers."""

@@ -1,7 +1,7 @@
-"""A consumer as those of other makes and ages: it fetches within sessions, as Kafka's own does (KIP-227), or in the
-version of a client that is old, which knows no record batches (Fetch 2 and 3) or no leader epochs.
+"""A consumer of another age or make. It fetches within fetch sessions, as Kafka's own does (KIP-227), or in the version
+of an old client, which knows no leader epochs or no record batches (Fetch 2 and 3).
 
-Of a record that is given in an older form what that has no room for counts as the sender's.
+Fields that an older record format lacks count as read as they were sent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BEGINS_ANEW: Final = (
 
 
 class AgedConsumer(Consumer):
-    """`is_as` says of which age it is, before it fetches anything."""
+    """`is_as` sets its age, before it fetches anything."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -38,7 +38,7 @@ class AgedConsumer(Consumer):
         self.keeps_sessions = False
         self._sent: History | None = None
         self._sessions: dict[tuple[int, bool], FetchSessionHandler] = {}
-        """By broker, and whether topics have their ids in it."""
+        """By broker, and whether topics have ids there."""
 
     def is_as(self, action: Action, history: History) -> None:
         self.fetch_version = action.whole("fetch_version", NEWEST)
@@ -83,7 +83,7 @@ class AgedConsumer(Consumer):
 
 
 def _ask_for(session: FetchSessionHandler, request: FetchRequest, *, by_id: bool) -> None:
-    """Has the request name what has changed since the one before."""
+    """Names in the request what has changed since the session's last one."""
     wanted: dict[PartitionKey, FetchRequest.FetchPartition] = {
         (topic.topic_id if by_id else topic.topic, each.partition): each
         for topic in request.topics

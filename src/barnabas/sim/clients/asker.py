@@ -1,4 +1,4 @@
-"""Somebody who asks, again and again, what operators ask. What the answers may be is known: G6, R5 and R23."""
+"""A client that asks what operators ask, again and again. Its answers are judged by G6, R5 and R23."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Asker(Inquirer):
         ]  # fmt: skip
 
     async def _offsets(self, admin: Admin) -> None:
-        """Several times in a row: another broker coordinates the group from one moment to the next."""
+        """Asks several times in a row, since another broker may coordinate the group a moment later."""
         partitions = await partitions_of(admin, self.topic)
         for _ in range(self.chance.whole(1, IN_A_ROW)):
             told = self.workload.on_asked_offsets(self.group)
@@ -44,7 +44,7 @@ class Asker(Inquirer):
             await asyncio.sleep(self.chance.exponential_ns(IN_A_ROW_PAUSE_NS) / 1e9)
 
     async def _lookup(self, admin: Admin) -> None:
-        """By the very time of a record that was acknowledged."""
+        """Looks up an acknowledged record by its timestamp."""
         history = self.workload.history
         known = [
             sent
@@ -60,7 +60,7 @@ class Asker(Inquirer):
                 told(found)
 
     async def _ends(self, admin: Admin) -> None:
-        """Several times in a row: an end that goes back does so for a moment, when a leader begins (KIP-207)."""
+        """Asks several times in a row: an end goes back only for a moment, when a leader begins (KIP-207)."""
         partitions = await partitions_of(admin, self.topic)
         for _ in range(self.chance.whole(1, IN_A_ROW)):
             await admin.list_offsets(dict.fromkeys(partitions, LATEST))

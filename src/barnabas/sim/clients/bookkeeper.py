@@ -1,10 +1,10 @@
-"""Somebody who commits for a group without members, and deletes what is committed, as operators' tools do.
+"""A client that commits offsets for a group without members, and deletes them, as operators' tools do.
 
-G1: what the group has in the end is what was written last, whoever coordinates it by then. What got no answer, or an
-error, or was sent again, may have been done, and may be done late. Of a commit within a transaction and a plain one
-behind it the plain one counts, however and whenever the transaction ends: the later record of the two. What was deleted
-may come back where the tombstones were not replicated within ``offsets.commit.timeout.ms``: the coordinator has
-forgotten it by then, and says so. Kafka's never waits (``GroupMetadataManager.cleanupGroupMetadata``).
+G1: in the end the group has what was written last, whoever coordinates it by then. A request that got an error or no
+answer, or was sent again, may have been done, and may be done late. Of a commit within a transaction and a later plain
+one, the plain one counts, however and whenever the transaction ends: it is the later record. A deleted offset may come
+back where its tombstone was not replicated within ``offsets.commit.timeout.ms``: the coordinator has forgotten the
+offset by then and says so. Kafka's coordinator never waits (``GroupMetadataManager.cleanupGroupMetadata``).
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ NOTHING: Final = -1
 DELETES: Final = 0.35
 DELETES_ALL: Final = 0.1
 IN_TRANSACTIONS: Final = 0.4
-"""How often it commits both within a transaction and behind it."""
+"""How often it commits both within a transaction and after it."""
 ABORTS: Final = 0.3
 TRANSACTION_TIMEOUT_MS: Final = 5_000
 STORIES: Final = 0.7
-"""How often one who is `thorough` has several transactions open at once in one place, and writes and deletes there
+"""How often a `thorough` one has several transactions open for one partition, and writes and deletes there
 meanwhile."""
 DAWDLES_NS: Final = 60_000_000
 KEPT_MS: Final = 800
-"""What is kept for a time of its own is kept for so long, or for less."""
+"""The longest retention time that it gives an offset of its own."""
 BRIEFLY: Final = "write for a moment"
 RETENTION_VERSION: Final = 3
-"""The last of OffsetCommit in which a commit says for how long it is to be kept."""
+"""The last version of OffsetCommit that has a retention time."""
 
 
 class Bookkeeper:
@@ -62,17 +62,17 @@ class Bookkeeper:
         """Those that a transaction commits for when this one is `thorough`."""
         self.pause_ns = action.whole("pause_ms", PAUSE_NS // MS) * MS
         self.written: dict[TopicPartition, int] = {}
-        """What was acknowledged last, `NOTHING` where that was a deletion."""
+        """By partition: the offset that was acknowledged last, `NOTHING` after a deletion."""
         self.perhaps: dict[TopicPartition, dict[int, None]] = {}
-        """What may have been written, or may be still."""
+        """By partition: offsets that may have been written, or may be still."""
         self.brief: dict[TopicPartition, None] = {}
-        """Where what was acknowledged last is to be kept for a moment only."""
+        """Partitions whose last acknowledged offset has a short retention time."""
         self.unburied: dict[TopicPartition, int] = {}
-        """What was there before a deletion that took as long as its tombstones are waited for."""
+        """By partition: the offset before a deletion that took as long as the coordinator waits for its tombstones."""
         self._number = 0
         self._unsettled = False
-        """Whether a transaction may not be over everywhere. Nothing is deleted meanwhile: its end would lie behind
-        that in the log of the groups."""
+        """Whether a transaction may not be over everywhere. Then nothing is deleted: its end would lie behind the
+        deletion in the group's log."""
 
     async def work(self, runtime: Runtime, cluster: ClusterClient) -> None:
         admin = Admin(cluster)
@@ -89,7 +89,7 @@ class Bookkeeper:
                     await self._write(admin, self.chance.one_of(partitions))
 
     async def _settle(self, cluster: ClusterClient) -> TransactionalProducer | None:
-        """Takes its transactional id anew, which waits for the end of the transaction before."""
+        """Initializes its transactional id again, which waits for the end of the transaction before."""
         producer = TransactionalProducer(
             cluster,
             self.client,
@@ -105,7 +105,7 @@ class Bookkeeper:
         return producer
 
     async def _commit(self, admin: Admin, place: TopicPartition, values: list[int]) -> KafkaError | None:
-        """The last of the values; of two the first within a transaction that ends behind the second."""
+        """Commits the last value. Of two, the first is committed within a transaction that ends after the second."""
         producer = await self._settle(admin.cluster) if len(values) > 1 else None
         if producer is not None:
             self._unsettled = True
@@ -145,8 +145,8 @@ class Bookkeeper:
                 self.perhaps.setdefault(each, {}).update(dict.fromkeys(values))
 
     async def _tell(self, admin: Admin, place: TopicPartition) -> None:
-        """Of transactions that are open at once in one place, of what is written and deleted there meanwhile, and of
-        the order in which they end. Where any of it may have been asked for twice all of it may count."""
+        """Opens one or two transactions for one partition, writes and deletes there meanwhile, and ends them in some
+        order. Where a request may have been done twice every value may count."""
         chance, ledger = self.chance, CommitsInOrder(self.written.get(place, NOTHING))
         names = [self.client, f"{self.client} too"][: chance.whole(1, 2)]
         meanwhile = chance.shuffled(["write", "delete", BRIEFLY])[: chance.whole(0, 3)]
@@ -192,7 +192,7 @@ class Bookkeeper:
         transaction: Transaction[Any] | None,
         ledger: CommitsInOrder,
     ) -> bool:
-        """Whether it is done, and was asked for but once."""
+        """Whether the step is done, and was requested only once."""
         value, begun_ns = self._number, self.workload.world.loop.now_ns
         if transaction is not None:
             for group in self.chance.shuffled(self.groups):
@@ -211,7 +211,7 @@ class Bookkeeper:
         return error is None and (self.workload.world.loop.now_ns - begun_ns) / MS < RETRY_BACKOFF_MS
 
     async def _write_briefly(self, cluster: ClusterClient, place: TopicPartition, value: int) -> KafkaError | None:
-        """It is gone after a while, unless something else is written there."""
+        """Commits an offset that expires soon, unless another one is written there."""
         coordinator = await cluster.coordinator(self.group)
         partitions = [OffsetCommitRequest.OffsetCommitRequestPartition(place.partition, value, committed_metadata="")]
         topics = [OffsetCommitRequest.OffsetCommitRequestTopic(place.topic, partitions)]

@@ -1,5 +1,5 @@
-"""What a group has committed in one place, by the order of what was written there: the later record counts, a record of
-a transaction when that is committed, and a deletion buries what was written before it, be its transaction open."""
+"""What a group has committed for one partition, by the order of what was written. The later record counts, a record of
+a transaction once that is committed. A deletion removes everything before it, also of transactions that are open."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class CommitsInOrder:
     def __init__(self, value: int) -> None:
         self._written = 0
         self._counts = (0, value)
-        """When it was written that counts, and what."""
+        """When the value that counts was written, and the value."""
         self._open: dict[str, tuple[int, int]] = {}
         """By transactional id."""
 

@@ -1,8 +1,8 @@
-"""A member of a group that speaks its protocol by hand: as clients of other makes and ages do, and of no manners.
+"""A member of a group that speaks the protocol by hand, like clients of other makes, and now and then wrongly.
 
-It joins in any version, with an id or without, by a name or with none, and perhaps twice at once; it brings what it is
-not asked for, and does not bring what it is; it tells of generations that are not its own, commits more than is kept,
-or goes without a word. What a group is to make of all this is judged where it is decided (`watch_admissions`).
+It joins in any version, with or without an id and a static name, and perhaps twice at once. It sends assignments that
+it was not asked for and omits those that it was, names wrong generations, commits metadata that are too large, or
+leaves without a word. `watch_admissions` judges what the coordinator makes of that.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from barnabas.sim.clients.workload import Workload
 
 JOINS_IN: Final = (1, 3, 4, 5, 7, 9)
-"""Versions: without an id from the coordinator first, with one, with names, with the leader's share kept."""
+"""Versions of JoinGroup: without an id from the coordinator, with one, with static names, with the leader's share
+kept."""
 NAMED_FROM: Final = 5
 NAME_OF_MANY: Final = "guest"
-"""Whoever comes by it last takes the place of who had it before."""
+"""A static name that several guests use; each takes the place of the one before."""
 SESSION_MS: Final = 6_000
 KEPT_BYTES_MAX: Final = 4_096
 PATIENCE_MS: Final = 12_000
@@ -55,7 +56,7 @@ class Guest:
         self.version = JOINS_IN[-1]
         self.committed = 0
         self._another: Connection | None = None
-        """By which it asks again while its first request waits."""
+        """A second connection, by which it repeats a request while the first one waits."""
 
     async def work(self, runtime: Runtime, cluster: ClusterClient) -> None:
         while not self.workload.stopping and self.workload.world.loop.now_ns < self.ends_ns:
@@ -66,11 +67,11 @@ class Guest:
             await asyncio.sleep(self.chance.exponential_ns(RESTS_NS) / 1e9)
 
     async def _visit(self, cluster: ClusterClient) -> None:
-        """Comes, stays for a while, and goes. Raises `KafkaError` where it is not let in."""
+        """Joins, stays for a while, and leaves. Raises `KafkaError` where it is not let in."""
         chance = self.chance
         self.version = chance.one_of(JOINS_IN)
         if chance.happens(0.3):
-            self.member_id = ""  # else it comes again as who it was
+            self.member_id = ""  # else it comes again by its old id
         named = self.version >= NAMED_FROM and chance.happens(0.5)
         self.name = chance.one_of([self.client, NAME_OF_MANY]) if named else None
         connection, self._another = await cluster.coordinator(self.group), None
@@ -116,13 +117,14 @@ class Guest:
         return answer
 
     def _subscription(self) -> bytes:
-        """Now and then nobody can read it."""
+        """Now and then bytes that nobody can read."""
         if self.chance.happens(0.05):
             return self.chance.bytes(6)
         return b"\0\1" + ConsumerProtocolSubscription(topics=[self.topic]).encode(1)
 
     async def _sync(self, connection: Connection, joined: Any) -> None:
-        """With everybody's share from the leader, and now and then from others; or of another protocol."""
+        """Sends everybody's assignment if it leads the group, now and then also if it does not, or names another
+        protocol."""
         chance = self.chance
         request = SyncGroupRequest(self.group, joined.generation_id, self.member_id, self.name)
         if self.version >= 7:
@@ -158,7 +160,7 @@ class Guest:
         topics = [OffsetCommitRequest.OffsetCommitRequestTopic(self.topic, partitions)]
         commit = OffsetCommitRequest(self.group, told, self.member_id, name, -1, topics)
         version = 8
-        if chance.happens(0.2):  # as one whom nobody has let in
+        if chance.happens(0.2):  # as one that is no member
             commit.generation_id_or_member_epoch, commit.member_id, commit.group_instance_id = -1, "", None
         if commit.group_instance_id is None and chance.happens(0.3):
             version, commit.retention_time_ms = _RETENTION_VERSION, chance.whole(500, 20_000)
@@ -167,7 +169,7 @@ class Guest:
         return next((code for code in codes if code in _OUT), ErrorCode.NONE)
 
     async def _leave(self, connection: Connection) -> None:
-        """By its id, by its name alone, as somebody else, or together with who is not there."""
+        """Leaves by its id, by its static name, as somebody else, or together with somebody who is not there."""
         chance = self.chance
         who = [LeaveGroupRequest.MemberIdentity(self.member_id, self.name)]
         if self.name is not None and chance.happens(0.4):
@@ -177,7 +179,8 @@ class Guest:
         await self._asked(connection, LeaveGroupRequest(self.group, members=who), 4)
 
     async def _asked(self, connection: Connection, request: Any, version: int, *, twice: bool = False) -> Any:
-        """The last answer. Who asks twice has not waited for the first."""
+        """The last answer. With `twice` the request is sent by a second connection as well, before the first is
+        answered."""
         doors = [connection, self._another] if twice and self._another is not None else [connection]
         under_way = [door.send_nowait(request, version, PATIENCE_MS) for door in doors]
         answers = await asyncio.gather(*under_way, return_exceptions=True)
@@ -191,4 +194,4 @@ _OUT: Final = (
     ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
 )  # fmt: skip
-"""Answers to which it comes again."""
+"""Answers after which it joins again."""

@@ -1,7 +1,7 @@
 """What clients did and were told in a run: the history that the checkers judge.
 
-Every value that is produced is another, so that a record found anywhere can be asked who sent it, when, and what the
-sender was answered. An answer is one of three: acknowledged, surely not written, or unknown.
+No two produced values are the same, so for a record found anywhere the history says who sent it, when, and with what
+answer: acknowledged, surely not written, or unknown.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 
 @dataclass(slots=True)
 class Sent:
-    """One record and its fate. `answered` is empty while nobody has told; `offset` is -1 where it is not known."""
+    """One record and its fate. `answered` is empty while there is no answer; `offset` is -1 where it is not known."""
 
     client: str
     number: int
@@ -28,11 +28,11 @@ class Sent:
     partition: int = -1
     offset: int = -1
     transaction: str = ""
-    """What it is part of; its `answered` is then acknowledged (committed), aborted, or unknown."""
+    """The transaction that it is part of; `answered` is then acknowledged (committed), aborted, or unknown."""
     key: bytes | None = None
     headers: Headers = ()
     timestamp: int = -1
-    """In milliseconds since the epoch; -1 where the producer's clock says it."""
+    """In milliseconds since the epoch; -1 where the producer's clock gives it."""
 
 
 @dataclass
@@ -45,30 +45,30 @@ class History:
     commits: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     """By group and partition: the largest offset whose commit was acknowledged, and when."""
     commit_by_themselves: dict[str, None] = field(default_factory=dict)
-    """Members of groups whose consumers commit what they have returned; `MemberWatch` notes what they commit."""
+    """Members whose consumers commit automatically; `MemberWatch` notes what they commit."""
     asked_to_commit: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
-    """By group and partition: the offsets that some member wanted to commit, and when first."""
+    """By group and partition: the offsets that some member asked to commit, and when first."""
     given: dict[tuple[str, str], dict[int, None]] = field(default_factory=dict)
     """By consumer and partition: the offsets of the records it was given."""
     given_to_groups: dict[tuple[str, str], dict[int, None]] = field(default_factory=dict)
-    """By group and partition: the same, of any member."""
+    """By group and partition: the same of any member."""
     passed: dict[tuple[str, str], list[tuple[int, int, int]]] = field(default_factory=dict)
-    """By consumer and partition: from where to where its position went, and when."""
+    """By consumer and partition: the ranges that its position passed, and when."""
     reads_committed: dict[str, bool] = field(default_factory=dict)
     """By consumer."""
     committed_reads: dict[bytes, tuple[str, int]] = field(default_factory=dict)
-    """By value: where those who read what is committed were given it."""
+    """By value: where readers of committed records were given it."""
     transactional_ids: dict[int, str] = field(default_factory=dict)
-    """By the producer id that a coordinator gave it."""
+    """By the producer id that a coordinator gave for it."""
     generations: dict[str, int] = field(default_factory=dict)
     owners: dict[tuple[str, int, str], str] = field(default_factory=dict)
-    """By group, generation and partition: who was given it."""
+    """By group, generation and partition: the member that was assigned it."""
     recreated_ns: dict[str, int] = field(default_factory=dict)
-    """When a topic was last asked to be deleted."""
+    """By topic: when its deletion was last requested."""
     on_acknowledged: Callable[[Sent], None] = lambda sent: None
-    """Told of each record with an offset, when its sender is."""
+    """Called with each record whose offset its sender was told."""
     granted: dict[tuple[str, str], None] = field(default_factory=dict)
-    """Topics, and who may read them: that was acknowledged, and nobody has asked for it back."""
+    """Topics and users whose right to read was acknowledged, and not taken back since."""
     taken_back: dict[tuple[str, str], None] = field(default_factory=dict)
 
     def asks_to_commit(self, group: str, offsets: Mapping[str, int], now_ns: int) -> None:
@@ -81,8 +81,8 @@ class History:
                 self.commits[group, partition] = offset, now_ns
 
     def went(self, client: str, partition: str, begin: int, end: int, now_ns: int) -> None:
-        """The position of a consumer went from `begin` to `end`, one poll after the other. What was passed before the
-        topic was made anew was another's."""
+        """A consumer's position went from `begin` to `end` between two polls. Ranges from before a topic was made again
+        do not count."""
         ranges = self.passed.setdefault((client, partition), [])
         gone_ns = self.recreated_ns.get(partition.rpartition("-")[0], -1)
         if ranges and ranges[-1][1] == begin and ranges[-1][2] > gone_ns:

@@ -1,4 +1,4 @@
-"""Somebody who asks for one thing after the other, with a rest before each, until the action is over."""
+"""A client that asks one question after the other, with a pause before each, until its action is over."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Inquirer(ABC):
 
     @abstractmethod
     def questions(self) -> Sequence[Question]:
-        """One of these is drawn each time; what is there twice is asked twice as often."""
+        """One of these is drawn each time; a question that is listed twice is asked twice as often."""
 
     async def work(self, runtime: Runtime, cluster: ClusterClient) -> None:
         admin, questions = Admin(cluster), self.questions()
@@ -44,5 +44,5 @@ class Inquirer(ABC):
 
 
 async def partitions_of(admin: Admin, topic: str) -> list[TopicPartition]:
-    """As they are now: metadata that somebody knows may be old."""
+    """The topic's partitions as of now, by fresh metadata."""
     return (await admin.cluster.refresh([topic])).partitions(topic)

@@ -1,7 +1,7 @@
-"""An application that keeps something of its own in ZooKeeper, beside the cluster: who writes, and who looks on.
+"""An application with znodes of its own beside the cluster: one client writes, another one watches.
 
-What the looker knows follows from its watches alone, as what a controller knows does. C19: it learns of the last change
-of all, whatever happened to its connection meanwhile; and of several writes that go together all are done or none.
+The watcher knows only what watches tell it, as a controller does. C19: it learns of the last change, whatever happened
+to its connection meanwhile; and of several writes in one transaction all are done or none.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ ROOT: Final = "/application"
 COUNTER: Final = f"{ROOT}/counter"
 LIST: Final = f"{ROOT}/list"
 BOX: Final = "-box"
-"""What a container's name ends with."""
+"""The end of a container's name."""
 KEPT: Final = 8
-"""Of the names in the list."""
+"""Names that stay in the list."""
 WITHIN_S: Final = 30.0
 
 
 class KeeperView:
-    """What the looker knows: the counter's data, None where there is none, and the names in the list."""
+    """What the watcher knows: the counter's data, None where it does not exist, and the names in the list."""
 
     def __init__(self) -> None:
         self.counter: bytes | None = None
@@ -56,7 +56,7 @@ class Keeper:
         self.chance = Chance(workload.world.seed, f"action/{action.number}")
         self.ends_ns = workload.world.loop.now_ns + action.duration_ns
         self.passing = bool(action.arguments.get("passing"))
-        """Whether it also writes what goes by itself."""
+        """Whether it also writes znodes that ZooKeeper deletes: containers, and znodes with a time to live."""
         self._written = 0
 
     async def work(self, runtime: Runtime, cluster: Cluster) -> None:
@@ -97,10 +97,11 @@ class Keeper:
         await zk.submit(Multi(parts))
         self.workload.world.check("C19")
         if fails and (left := [name for name in names if self.workload.world.znode(name) is not None]):
-            self.workload.world.violated("C19", f"{left} are there, of writes of which one failed")
+            self.workload.world.violated("C19", f"{left} are there, of a transaction of which a write failed")
 
     async def _write_what_passes(self, zk: ZooKeeperClient) -> None:
-        """A container goes with its last child, and what has a time to live with that; not before."""
+        """A container is deleted after its last child, a znode with a time to live after that time, and neither
+        before."""
         world, path = self.workload.world, f"{LIST}/{self._written}"
         if self.chance.happens(0.5):
             lives_ms = self.chance.whole(500, 3_000)
@@ -156,7 +157,7 @@ class Looker:
                 await zk.close()
 
     async def _look(self, zk: ZooKeeperClient) -> None:
-        """Reads that fail are done again; those of what is not there watch for it to come."""
+        """Repeats reads that fail. Where a znode does not exist, its read leaves a watch for its creation."""
         try:
             self.seen.counter = (await zk.get(COUNTER))[0] or b""
         except NoNode:
@@ -172,7 +173,7 @@ class Looker:
 
 
 async def lookers_know(world: World, workload: Workload) -> None:
-    """C19: what was seen last is what is there."""
+    """C19: what a watcher saw last is what is there."""
     for name, seen in workload.seen.items():
         world.check("C19")
         try:

@@ -1,6 +1,6 @@
-"""Somebody who keeps a copy of an application's znodes, and reads again only what a watch tells of.
+"""A client that keeps a copy of an application's znodes, and reads again only what a watch names.
 
-C19: where one event is lost the copy stays wrong, so that it is right in the end only if none was.
+C19: a single lost event leaves the copy wrong, so a right copy in the end shows that none was lost.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Mirror:
         self._told: dict[str, None] = {}
         """Paths of which an event has come."""
         self._listed: dict[str, None] = {}
-        """Paths whose children may be others."""
+        """Paths whose children may have changed."""
         self._lost = True
-        """A session ended, or a connection: what happened then nobody tells."""
+        """A session or a connection was lost: no watch tells what happened meanwhile."""
         workload.mirrors[self.client] = self
 
     async def work(self, runtime: Runtime, cluster: Cluster) -> None:
@@ -79,7 +79,7 @@ class Mirror:
         await self._work_off(self._told, lambda path: self._read(zk, path))
 
     async def _work_off(self, paths: dict[str, None], look: Callable[[str], Awaitable[None]]) -> None:
-        """What could not be looked at is looked at again."""
+        """What could not be read is read again."""
         while paths:
             path, _ = paths.popitem()
             try:
@@ -89,7 +89,7 @@ class Mirror:
                 raise
 
     async def _list(self, zk: ZooKeeperClient, path: str) -> None:
-        """What is new; what is gone an event of its own tells."""
+        """Adds new children; a deleted one has an event of its own."""
         if not self.recursive:
             zk.register_node_child_change_handler(ZNodeChildChangeHandler(path, self._noted(self._listed, path)))
         try:
@@ -132,7 +132,7 @@ def has_children(path: str) -> bool:
 
 
 def there(world: World) -> dict[str, bytes]:
-    """What the application has."""
+    """The application's znodes."""
     found: dict[str, bytes] = {}
     paths = [ROOT]
     while paths:

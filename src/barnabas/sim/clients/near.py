@@ -1,4 +1,4 @@
-"""A consumer that names its rack, and reads from whichever replica it is sent to (KIP-392), as Kafka's own does."""
+"""A consumer that names its rack and reads from the replica it is sent to (KIP-392), as Kafka's own does."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from barnabas.sim.clients.aged import AgedConsumer
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 
 LEASE_MS: Final = 60_000
-"""Kafka's consumer has ``metadata.max.age.ms`` for it (``SubscriptionState.preferredReadReplica``)."""
+"""Kafka's consumer uses ``metadata.max.age.ms`` for that (``SubscriptionState.preferredReadReplica``)."""
 
 
 class NearConsumer(AgedConsumer):
-    """Whoever it was sent to is asked until that goes wrong, or its lease is over: one that is no replica any more may
-    not know it, and then nothing goes wrong. Then the leader is asked, which may send it there again."""
+    """Reads from that replica until a fetch fails or its lease ends, since a broker that is no replica any more may not
+    know it and raise no error. Then it asks the leader, which may send it there again."""
 
     rack = ""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._near: dict[TopicPartition, tuple[int, int]] = {}
-        """The broker, and until when by the monotonic clock."""
+        """By partition: the broker to read from, and until when by the monotonic clock."""
 
     def _by_leader(
         self, wanted: Mapping[TopicPartition, Asked], busy: Container[int]
@@ -46,7 +46,7 @@ class NearConsumer(AgedConsumer):
         request = super()._request(asked, with_epochs=with_epochs)
         request.rack_id = self.rack
         for partition in (each for topic in request.topics for each in topic.partitions):
-            partition.last_fetched_epoch = NO_EPOCH  # of which a follower that lags knows nothing
+            partition.last_fetched_epoch = NO_EPOCH  # a lagging follower does not know it
         return request
 
     def _answered(self, requests: Any) -> Iterator[tuple[int, Any, Any]]:

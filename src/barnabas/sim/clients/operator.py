@@ -1,6 +1,6 @@
-"""Somebody who looks after groups and transactions, as operators' tools do: describes them, looks for what hangs,
-deletes what nobody seems to use, and fences a producer. What may be deleted, and who is fenced, is judged where it is
-decided (G9, T9); that an answer says what the coordinator knows, here: G6."""
+"""An operator who looks after groups and transactions: describes them, looks for hanging ones, deletes what seems
+unused, and fences a producer. Deletions and fencing are judged where they are decided (G9, T9); here is judged that an
+answer says what the coordinator knows (G6)."""
 
 from __future__ import annotations
 
@@ -33,12 +33,14 @@ class Operator(Inquirer):
         ]  # fmt: skip
 
     async def _describe(self, admin: Admin) -> None:
-        """Of a group that is at work nobody shares a partition with another."""
+        """In an active group no partition has two owners."""
         found = await admin.describe_group(self.group)
         owned = [each for member in found.members for each in member.assignment]
         self.workload.world.check("G6")
         if len({*owned}) < len(owned):
-            self.workload.world.violated("G6", f"of group {self.group} {self.client} is told that {owned} are owned")
+            self.workload.world.violated(
+                "G6", f"{self.client} is told that the members of group {self.group} own {owned}"
+            )
 
     async def _list(self, admin: Admin) -> None:
         states = self.chance.shuffled(STATES)[: self.chance.whole(1, 2)]
@@ -48,14 +50,14 @@ class Operator(Inquirer):
             self.workload.world.violated("G6", f"{self.client} is told of {others}, and has asked for {states}")
 
     async def _delete(self, admin: Admin) -> None:
-        """The group itself, or what it has committed."""
+        """Deletes the group, or its committed offsets."""
         if self.chance.happens(0.3):
             await admin.delete_group(self.group)
         elif partitions := await partitions_of(admin, self.topic):
             await admin.delete_group_offsets(self.group, partitions[: self.chance.whole(1, len(partitions))])
 
     async def _look_for_what_hangs(self, admin: Admin) -> None:
-        """Nothing is open for so long that a coordinator would not have ended it."""
+        """No transaction is open for longer than its coordinator lets it."""
         listed = await admin.list_transactions(states=["Ongoing"])
         await admin.describe_transactions(known.transactional_id for known in listed)
         await admin.find_hanging_transactions(await partitions_of(admin, self.topic), idle_for_ms=IDLE_MS)

@@ -1,8 +1,8 @@
-"""A client that sends several batches of a partition one behind the other, by one connection, before any is answered,
-as the producers of Java and of librdkafka do; ours waits for each answer. Some of it is in transactions.
+"""A client that sends several batches of a partition over one connection before the first is answered, as the producers
+of Java and librdkafka do; ours waits for each answer. Some batches are in transactions.
 
-T1: a leader takes them in their order: where one is written, the next is not out of order. L1: when all has healed, as
-many as may be under way are taken one behind the other.
+T1: a leader takes them in order: when a batch is written, the next one is not out of order. L1: when all has healed, as
+many batches as may be in flight are taken one after the other.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ GETS_ON_NS: Final = 60_000_000_000
 AGAIN_S: Final = 0.5
 AFTERWARDS: Final = 5
 MAY_FAIL: Final = 1
-"""Of them: a leader may move once more."""
+"""Of those, since a leader may still move."""
 KEYS: Final = tuple(b"key %d" % number for number in range(9))
 
 
 class Pipeliner:
-    """Whatever goes wrong, it begins anew: with another producer id, or in another epoch of its transactional id."""
+    """After any error it begins again, with another producer id or in another epoch of its transactional id."""
 
     def __init__(self, workload: Workload, action: Action) -> None:
         self.workload = workload
@@ -65,7 +65,7 @@ class Pipeliner:
         await self._gets_on(runtime, cluster, producer)
 
     async def _gets_on(self, runtime: Runtime, cluster: ClusterClient, producer: Transaction[Any] | None) -> None:
-        """L1: as many as may be under way are taken, and not by luck: hardly ever has it to begin anew."""
+        """L1: a full flight of batches is taken nearly every time, so it hardly ever has to begin again."""
         world = self.workload.world
         world.check("L1")
         ends_ns = world.loop.now_ns + GETS_ON_NS
@@ -84,7 +84,7 @@ class Pipeliner:
     async def _go_on(
         self, runtime: Runtime, cluster: ClusterClient, producer: Transaction[Any] | None, fewest: int
     ) -> Transaction[Any] | None:
-        """Sends as many batches, or more; None where the producer cannot go on as it is."""
+        """Sends at least `fewest` batches; None where the producer has to begin again."""
         try:
             producer = producer or await self._begin(cluster)
             return producer if await self._burst(runtime, cluster, producer, fewest) else None
@@ -110,7 +110,7 @@ class Pipeliner:
         return producer
 
     async def _burst(self, runtime: Runtime, cluster: ClusterClient, producer: Transaction[Any], fewest: int) -> bool:
-        """Several batches to one partition. False where the producer cannot go on as it is."""
+        """Sends several batches to one partition. False where the producer has to begin again."""
         known = (await cluster.refresh([self.topic])).partitions(self.topic)
         if not known:
             return True
@@ -182,7 +182,7 @@ class Pipeliner:
 
 
 async def _told(answer: asyncio.Future[Any], each: TopicPartition) -> Produced | None:
-    """None where no answer came."""
+    """The answer; None where none came."""
     try:
         return read_produce(await answer).get(each)
     except OSError:

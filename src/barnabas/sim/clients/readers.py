@@ -1,5 +1,5 @@
-"""Who writes and reads to the end. L1: when all has healed, every partition takes a record. G5: every consumer is given
-all there is, and every group commits it; but for what its leader, when it came back, left to nobody."""
+"""Writes and reads to the end, when all has healed. L1: every partition takes a record. G5: every consumer is given all
+records, and every group commits them, except for partitions that a returning static leader assigned to nobody."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from barnabas.sim.world.world import World, leading_logs
 FAST: Final = 1 << 30
 """Bytes a second."""
 WITHIN_S: Final = 90.0
-"""For members to be missed, for others to join, and for what they have not read."""
+"""For absent members to be noticed, for others to join, and for what they have not read."""
 IN_VAIN_S: Final = 30.0
-"""A client that was not told that its broker lost power waits for so long (``request.timeout.ms``), on one connection
-after the other: each broker's, and the coordinator's."""
+"""A client that was not told of its broker's power loss waits for ``request.timeout.ms``, on one connection after the
+other: each broker's, and the coordinator's."""
 
 
 class Reader(NamedTuple):
-    """A consumer at work, alone or for a group; `committed` are those whose bound is the last stable offset."""
+    """A consumer at work, alone or for a group; one with `committed` reads up to the last stable offset."""
 
     consumer: Consumer
     group: str
     topics: tuple[str, ...]
     committed: bool
     commits: bool = False
-    """Whether what it has committed is in the history."""
+    """Whether its commits are in the history."""
 
 
 Commits = Mapping[tuple[str, str], tuple[int, int]]
 """By group and partition: the offset whose commit was acknowledged, and when."""
 WasThere = Callable[[str, str], bool]
-"""Whether a static leader came back to this generation of a group, when there was this partition."""
+"""Whether a static leader came back to a group's present generation after the partition was created."""
 
 
 class Left(NamedTuple):
-    """Who has not read to the end of what, or not committed it, where it is, and where the end is: -1 while nobody
+    """A reader that has not read or committed to the end of a partition: its offset, and the end; -1 while nobody
     leads."""
 
     who: str
@@ -56,7 +56,7 @@ class Left(NamedTuple):
 
 
 async def everything_works(world: World, topics: Mapping[str, Iterable[int]]) -> None:
-    """L1: a fresh record can be produced to each of these partitions."""
+    """L1: a new record can be produced to each of these partitions."""
     world.check("L1")
 
     async def story(runtime: Runtime, cluster: ClusterClient) -> None:
@@ -73,7 +73,7 @@ async def everything_works(world: World, topics: Mapping[str, Iterable[int]]) ->
 
 
 async def moves_come_to_their_end(world: World) -> None:
-    """L1: a replica that is on its way to another log directory gets there, where nobody bounds that any more."""
+    """L1: a replica that moves to another log directory arrives, once no throttle holds it back."""
     world.check("L1")
 
     def under_way() -> list[str]:
@@ -93,7 +93,7 @@ async def moves_come_to_their_end(world: World) -> None:
 
 
 async def records_can_be_deleted(world: World, topics: Mapping[str, Iterable[int]]) -> None:
-    """L1: what is committed can be deleted of each of these partitions, though nobody writes to it any more."""
+    """L1: the committed records of each of these partitions can be deleted, even if nobody writes there any more."""
     world.check("L1")
 
     async def story(runtime: Runtime, cluster: ClusterClient) -> None:
@@ -114,8 +114,8 @@ async def readers_get_to_the_end(
     world.check("G5")
 
     def is_excused(each: Left) -> bool:
-        """Nobody of the group is assigned it: its leader takes what there is for what it once dealt (KIP-814,
-        ``ConsumerCoordinator.onLeaderElected``)."""
+        """No member is assigned the partition: a returning static leader takes the former assignment as complete
+        (KIP-814, ``ConsumerCoordinator.onLeaderElected``)."""
         return bool(each.group) and each.at < 0 and was_there(each.group, str(each.partition))
 
     def behind() -> list[Left]:
@@ -144,8 +144,8 @@ async def readers_get_to_the_end(
 
 
 def has_two_leaders(world: World, partition: TopicPartition) -> bool:
-    """Whether somebody leads who leads no more, as in Kafka: its replica was moved away while it had no registration,
-    and no controller has to tell it anything. Who reads there asks who leads when its metadata are old enough."""
+    """Whether a former leader still believes to lead, as in Kafka: its replica was moved away while its broker was not
+    registered, and no controller tells it. Its readers look for the leader when their metadata are old enough."""
     brokers = world.brokers.values()
     return sum(partition == led.topic_partition for broker in brokers for led in broker.replicas.leader_partitions) > 1
 

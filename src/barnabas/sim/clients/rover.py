@@ -1,11 +1,10 @@
-"""A member of a group with the habits of people's applications: it subscribes by a pattern, holds partitions back and
-lets them go, is busy for longer than it may, goes back in what it has read, gives its subscription up and takes another
-one, and begins anew, under the name that it had.
+"""A member of a group with the habits of real applications: it subscribes by a pattern, pauses and resumes partitions,
+is busy for longer than its poll interval, seeks back, gives its subscription up and takes another one, and begins again
+under its old static name.
 
-G4: of a partition that is held back nothing is given, nor from before the place that it went to. G6: whoever asks where
-its own group is, is told no less than what was acknowledged. G8: who does not poll for longer than it may leaves its
-group, so that others read on. Whoever stays until all has healed reads to the end (G5), be partitions held back now and
-then.
+G4: a paused partition gives it nothing, nor does any partition from before the place it sought. G6: its group's
+committed offsets are no less than what was acknowledged. G8: a member that does not poll for too long leaves its group,
+so that others go on. One that stays until all has healed reads to the end (G5), with pauses now and then.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ METADATA_MAX_AGE_MS: Final = 3_000
 POLL_MS: Final = 300
 RESTS_NS: Final = 100 * MS
 FEW: Final = 3
-"""Records of a poll, now and then: what was fetched behind them waits while its partition is held back."""
+"""Records of some polls; further fetched records wait while their partition is paused."""
 SHORT_MS: Final = 5_000
 MISSED_MS: Final = 1_500
-"""For a member that is busy to notice, behind the time that it has, and that of its session."""
+"""For a busy member to notice, beyond its poll interval and its session timeout."""
 FORGETS_TO_CLOSE: Final = 0.15
 LOOKS: Final = 10
-"""How often it looks, while it is busy, whether it is far from who coordinates its group."""
+"""How often it looks, while it is busy, whether its coordinator is far."""
 BACK_MAX: Final = 8
 
 
@@ -61,10 +60,10 @@ class Rover:
         self.chance = Chance(workload.world.seed, f"action/{action.number}")
         self.ends_ns = workload.world.loop.now_ns + action.duration_ns
         self._sought: dict[TopicPartition, int | None] | None = None
-        """Where it went to in this generation; None where it went nowhere."""
+        """By partition: where it went to in this generation; None where it went nowhere."""
         self._floors: dict[TopicPartition, int] = {}
         self._given: dict[TopicPartition, None] = {}
-        """What it was given something of in this generation."""
+        """Partitions of which it was given something in this generation."""
         if self.auto_commit_ms is not None:
             workload.history.commit_by_themselves[self.client] = None
 
@@ -117,12 +116,12 @@ class Rover:
     # which topics
 
     async def _subscribe(self, consumer: Consumer) -> None:
-        """By a pattern there may be more of them from one moment to the next."""
+        """With a pattern there may be more topics from one moment to the next."""
         wanted = re.compile("|".join([*map(re.escape, self.topics), "new-[12]"])) if self.by_pattern else self.topics
         await consumer.subscribe(wanted, on_assigned=self._assigned)
 
     def _assigned(self, fresh: list[TopicPartition]) -> None:
-        """What it is assigned anew it reads on from where its group is, wherever it went before."""
+        """A newly assigned partition begins at the group's committed offset, wherever it went before."""
         for place in fresh:
             self._floors.pop(place, None)
             if self._sought:
@@ -134,13 +133,13 @@ class Rover:
         await self._subscribe(consumer)
 
     async def _unsubscribe(self, consumer: Consumer) -> None:
-        """Whoever has no subscription has no partition, and is given nothing."""
+        """Without a subscription it has no partition and is given nothing."""
         await consumer.unsubscribe()
         await self._rest()
         given = await self._take(consumer, POLL_MS if self.chance.happens(0.3) else 1)
         self.workload.world.check("G4")
         if given or consumer.assignment:
-            self.workload.world.violated("G4", f"{self.client} is subscribed to nothing, and is given {given}")
+            self.workload.world.violated("G4", f"{self.client} has no subscription, and is given {given}")
         await self._subscribe(consumer)
 
     # reading
@@ -153,7 +152,9 @@ class Rover:
         )
         self.workload.world.check("G4")
         if given := [place for place in first if place in held and place in consumer.paused]:
-            self.workload.world.violated("G4", f"{self.client} holds {given[0]} back, and is given it", str(given[0]))
+            self.workload.world.violated(
+                "G4", f"{self.client} has paused {given[0]}, and is given records of it", str(given[0])
+            )
         if consumer.member.generation != generation:
             self._forget_where_it_went()
         self._given.update(dict.fromkeys(first))
@@ -171,7 +172,7 @@ class Rover:
         await self._commit(consumer)
 
     async def _hold_back(self, consumer: Consumer) -> None:
-        """Some of its partitions, or all of them; in a rebalance it may lose what it holds back."""
+        """Pauses some or all of its partitions; in a rebalance it may lose them."""
         places = consumer.assignment
         if places:
             consumer.pause(*([place for place in places if self.chance.happens(0.6)] or places))
@@ -182,7 +183,7 @@ class Rover:
         await self._read(consumer)
 
     async def _go_back(self, consumer: Consumer) -> None:
-        """In what it was given; it commits nothing from before what its group has committed."""
+        """Seeks back within what it was given, and commits nothing from before its group's offset."""
         places = [place for place in consumer.positions() if place in self._given]
         if places:
             place = self.chance.one_of(sorted(places))
@@ -194,7 +195,7 @@ class Rover:
         await self._take(consumer, POLL_MS, FEW if self.chance.happens(0.5) else None)
 
     async def _be_busy(self, consumer: Consumer) -> None:
-        """For longer than it may be between two polls, and than its session lasts."""
+        """For longer than its poll interval and its session timeout."""
         assert consumer.member is not None
         await self._read(consumer)
         member_id, world, before = consumer.member.member_id, self.workload.world, self._coordinated()
@@ -229,7 +230,7 @@ class Rover:
     # where its group is
 
     async def _commit(self, consumer: Consumer) -> None:
-        """Where it went back, nothing before what somebody of its group wanted to commit."""
+        """After a seek back it commits nothing before what a member of its group has asked to commit."""
         history, now_ns = self.workload.history, self.workload.world.loop.now_ns
         wanted = {
             place: committed
@@ -261,7 +262,7 @@ class Rover:
             self.workload.reading[self.client] = Reader(consumer, self.group, topics, committed=False, commits=True)
 
     async def _read_to_the_end(self, consumer: Consumer) -> None:
-        """With some partitions held back for a moment, behind what was fetched of them already."""
+        """With some partitions paused for a moment, behind what was fetched of them already."""
         if consumer.paused:
             consumer.resume(*consumer.paused)
         await self._subscribe(consumer)

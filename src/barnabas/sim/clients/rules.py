@@ -1,4 +1,4 @@
-"""Administrators who set what counts for others: quotas, and who may do what."""
+"""Administrators who set quotas and rights."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def set_quota(workload: Workload, admin: Admin, action: Action) -> str:
 
 
 async def permit(workload: Workload, admin: Admin, action: Action) -> str:
-    """C18: what was acknowledged stays until somebody asks for it to be taken back, whatever is granted beside it."""
+    """C18: an acknowledged right stays until somebody takes it back, whatever is granted beside it."""
     topic, user = str(action.arguments["topic"]), f"User:{action.arguments['user']}"
     history = workload.history
     acl = Acl(user, WILDCARD, Operation.READ, Permission.ALLOW)

@@ -1,4 +1,4 @@
-"""A client that writes distinct values to a topic over its time, and a few more when all has healed."""
+"""A client that writes distinct values to a topic for some time, and a few more when all has healed."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ if TYPE_CHECKING:
     from barnabas.sim.clients.workload import Workload
 
 AFTERWARDS: Final = 4
-"""How much more everybody writes when all has healed: records, or transactions."""
+"""How many more each client writes when all has healed: records, or transactions."""
 AFTERWARDS_NS: Final = 20_000_000
 GETS_ON_NS: Final = 60_000_000_000
-"""Records are given up in their time, and a request to a broker that was gone without a word ends in its own: 30 s."""
+"""For records to be given up at their delivery timeout, and for a request to a broker that vanished to end at its own:
+30 s."""
 
 
 KEYS: Final = (b"\0\0\0\0", b"\0\0\0\1", b"a key of more than 16 bytes", *(b"key %d" % number for number in range(21)))
-"""The first two are those of the ends of transactions (KAFKA-14055)."""
+"""The first two are the keys of end markers (KAFKA-14055)."""
 
 
 def keys_of(action: Action) -> Sequence[bytes]:
-    """Those that the client takes: the first `keys`, or by default all but the odd ones."""
+    """The keys that the client uses: the first `keys`, or by default all but the odd ones."""
     return KEYS[: action.whole("keys", 0)] or KEYS[3:]
 
 
@@ -57,7 +58,7 @@ class Sender:
         self.pause_ns = max(1, action.duration_ns // max(1, self.records))
         self._pending: list[asyncio.Future[Any]] = []
         self._last: asyncio.Future[Any] | None = None
-        """Of the last record, if it was sent."""
+        """The last record's answer, if it was sent."""
 
     async def work(self, runtime: Runtime, cluster: ClusterClient) -> None:
         loop, producer = self.workload.world.loop, self._producer(cluster)
@@ -76,7 +77,7 @@ class Sender:
         await producer.close()
 
     async def _gets_on(self, producer: Producer, runtime: Runtime) -> None:
-        """L1: all has healed, and what it sends now is written. What went wrong before may be told a last time."""
+        """L1: when all has healed, what it sends is written. It may first be told of earlier failures."""
         world, number = self.workload.world, self.records + AFTERWARDS
         world.check("L1")
         ends_ns = world.loop.now_ns + GETS_ON_NS
@@ -128,7 +129,7 @@ class Sender:
         if self.headed:
             sent.headers = ("sender", self.client.encode()), ("number", b"%d" % number), ("nothing", None)
         try:
-            # Who waits for a topic that is gone sends nothing meanwhile.
+            # A producer that waits for a deleted topic sends nothing meanwhile.
             future = await producer.append(
                 self.topic, value, key=sent.key, headers=sent.headers,
                 timestamp=sent.timestamp if self.skew_ms else None,
@@ -149,10 +150,10 @@ class Sender:
         return None if self.keyless and self.chance.happens(self.keyless) else self.chance.one_of(self.keys)
 
     def _may_be_refused(self, sent: Sent, error: KafkaError) -> None:
-        """L1: what it sends is well, but for records without a key where they are compacted."""
+        """L1: its records are valid, except for records without a key in compacted topics."""
         self.workload.world.check("L1")
         if error.code is ErrorCode.INVALID_RECORD and sent.key is not None:
-            self.workload.world.violated("L1", f"{self.client} is told that its record is none: {error!r}")
+            self.workload.world.violated("L1", f"{self.client} is told that its record is invalid: {error!r}")
 
     def _settle(self, sent: Sent, future: asyncio.Future[Any]) -> None:
         sent.answered_ns = self.workload.world.loop.now_ns
@@ -170,7 +171,7 @@ class Sender:
 
 
 class _FromSequence(Producer):
-    """As one that has written very much already."""
+    """A producer that seems to have written very much already."""
 
     first_sequence = 0
 
@@ -182,4 +183,4 @@ class _FromSequence(Producer):
 
 
 _SURELY_NOT: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD, ErrorCode.INVALID_REQUIRED_ACKS})
-"""Nothing that is tried again is surely not written: an earlier attempt may have been."""
+"""Errors after which nothing was written. No error that is retried is one: an earlier attempt may have been written."""

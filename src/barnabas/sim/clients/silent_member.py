@@ -1,4 +1,4 @@
-"""A member of a consumer group that joins and lives, and never asks for its share of the partitions."""
+"""A member of a group that joins and sends heartbeats, and never asks for its assignment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VERSION: Final = 1
 
 
 class SilentMember:
-    """Others wait for its SyncGroup until the rebalance is over, and then go on without it (KAFKA-12890)."""
+    """The others wait for its SyncGroup until the rebalance times out, and then go on without it (KAFKA-12890)."""
 
     def __init__(self, cluster: ClusterClient, group: str, topic: str) -> None:
         self._cluster = cluster

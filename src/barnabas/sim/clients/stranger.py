@@ -1,11 +1,11 @@
-"""A stranger connects and sends what is no request, or one that is too long; it has to be shown the door, and nobody
-else may notice. What is long and a request all the same is answered.
+"""A stranger connects and sends bytes that are no request, or a length that is too large. The broker closes that
+connection, and no other client notices. A valid request that is merely long is answered.
 
-For a broker that nothing else befalls meanwhile: a link that is cut keeps doors open too.
+It visits brokers that nothing else disturbs: a cut link keeps connections open as well.
 
-S2: a length that the broker does not allow ends the connection before a byte of it is waited for, and whoever has left
-is not counted any more. S4: bytes that cannot be read end their own connection, and nothing besides; nor does a request
-that is read and answered in slices.
+S2: a length that the broker does not allow closes the connection before a byte of it is waited for, and a closed
+connection is not counted any more. S4: unreadable bytes end their own connection and nothing else, and so does a
+request that is read and answered in slices.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from barnabas.wire.records import Record, build_batch
 from barnabas.wire.varint import write_unsigned
 
 DOOR_S = 10.0
-"""Until then the broker must have closed the connection."""
+"""Within this time the broker has to close the connection."""
 _MAX_REQUEST_BYTES = 104_857_600
 _HEADER = struct.Struct(">hhihs")
 
@@ -59,7 +59,7 @@ class _Caller(asyncio.Protocol):
 
 
 def _calls(chance: Chance) -> list[tuple[str, str, bytes]]:
-    """(what it is, the invariant that it tries, the bytes)."""
+    """What is sent: its description, the invariant that it tests, and the bytes."""
     unreadable = _HEADER.pack(ApiKey.METADATA, 9, 7, 1, b"s") + b"\0" + chance.bytes(3) + b"\xff" * 20
     return [
         ("a length above socket.request.max.bytes", "S2", struct.pack(">i", _MAX_REQUEST_BYTES + 1)),
@@ -84,7 +84,7 @@ def _names(name: bytes, count: int) -> bytes:
 
 
 def _long_question(chance: Chance) -> tuple[int, bytes]:
-    """Metadata of so many topics that nobody has, and that shall not be made."""
+    """Metadata of many topics that do not exist and are not to be created."""
     names = chance.whole(300, 2000)
     topics = [MetadataRequest.MetadataRequestTopic(name=f"nobody's-{number}") for number in range(names)]
     request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
@@ -96,7 +96,7 @@ def _framed(data: bytes) -> bytes:
 
 
 async def visit(world: World, name: str, chance: Chance) -> None:
-    """The stranger calls at the broker `name` with everything it has, as long as that broker lives."""
+    """The stranger sends the broker `name` everything it has, as long as that process lives."""
     broker, process = world.brokers.get(name), world.nodes[name].process
     if broker is None or process is None:
         return
@@ -146,7 +146,7 @@ async def visit(world: World, name: str, chance: Chance) -> None:
 
 
 def _too_much(chance: Chance) -> list[bytes]:
-    """Requests, and what is none, that ask for more than is given."""
+    """Requests and other bytes that ask for more than is allowed."""
     names, question = _long_question(chance)
     bomb = build_batch([Record(0, 0, None, bytes(1 << 20))], compression=Codec.ZSTD)
     partitions = [ProduceRequest.PartitionProduceData(number, bomb) for number in range(chance.whole(1, 20))]
@@ -163,8 +163,8 @@ def _too_much(chance: Chance) -> list[bytes]:
 
 
 async def intrude(world: World, name: str, chance: Chance) -> None:
-    """Somebody comes to the broker `name` several times, each time with another request, and takes no answer; what else
-    happens to the broker may be anything. What is watched for is whether others are served as ever."""
+    """Somebody comes to the broker `name` several times, each time with another request, and reads no answer, whatever
+    else happens to the broker. What is watched is whether other clients are served."""
     broker = world.brokers.get(name)
     if broker is None or not broker.listeners.bound:
         return

@@ -1,7 +1,7 @@
-"""Somebody who asks, again and again, what is set and what is under way, as operators' tools do.
+"""A client that asks for settings and for work under way, again and again, as operators' tools do.
 
-C18: what is told of a configuration is what ZooKeeper has; C14: so is what is told of moves and of directories. Where
-any of it changes while it is asked for nobody is blamed.
+C18: a described configuration is what ZooKeeper has. C14: so are moves and log directories. What changes during the
+request is not judged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PAUSE_NS: Final = 600_000_000
 KNOWN_S: Final = 1.0
-"""A controller knows by then what it has written."""
+"""By then a controller knows what it has written."""
 
 
 class Surveyor(Inquirer):
@@ -34,7 +34,7 @@ class Surveyor(Inquirer):
         return [self._topic, self._topic, self._broker, self._moves, self._moves, self._directories]
 
     def is_told(self, invariant: str, what: str, told: object, before: object, after: object) -> None:
-        """What was there before somebody asked, and is there when the answer has come, is what the answer has."""
+        """The answer is judged where the same was true before the request and after the answer."""
         world = self.workload.world
         if before != after:
             return
@@ -62,7 +62,7 @@ class Surveyor(Inquirer):
             self.is_told("C18", name, told, before, _set_of_broker(world, name))
 
     async def _moves(self, admin: Admin) -> None:
-        """Of a controller that is disturbed by nothing."""
+        """Judged where nothing disturbs the controller."""
         world = self.workload.world
         first, ruler = _moving(world), world.controller()
         await asyncio.sleep(KNOWN_S)
@@ -83,7 +83,7 @@ class Surveyor(Inquirer):
 
 
 def _is_behind(world: World) -> bool:
-    """Whether some broker may read of ZooKeeper what was."""
+    """Whether some broker may read an old state of ZooKeeper."""
     return world.coordinator is None or bool(world.coordinator.committed.front_ends)
 
 

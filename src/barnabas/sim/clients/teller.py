@@ -1,6 +1,6 @@
-"""A client that writes in transactions amid everything else: some are slow, some are aborted, some never end.
+"""A client that writes in transactions: some are slow, some are aborted, some are never ended.
 
-It is an application that is started anew now and then, with the same transactional id.
+Now and then the application restarts with the same transactional id.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ REGRETS = 0.3
 DAWDLES = 0.3
 DAWDLES_MS = 500
 AT_ONE_PLACE = 0.5
-"""How often all records of a transaction have one key, and lie in one partition."""
+"""How often all records of a transaction have one key, and so lie in one partition."""
 REGRETS_LATE = 0.7
-"""How often what is aborted was written before: what was not sent is dropped by the client."""
+"""How often records are written before their transaction is aborted; unsent ones are dropped by the client."""
 BEGINS_ANEW = 0.2
 ELSEWHERE = 0.2
 
 
 class Teller:
-    """Writes `records` in transactions of a few each until its time is over. What became of each transaction is one of
-    acknowledged, aborted, and unknown, which is one of the two."""
+    """Writes `records` in transactions of a few each until its time is over. Each transaction's outcome is
+    acknowledged, aborted or unknown, which is one of the two."""
 
     def __init__(self, history: History, action: Action, chance: Chance, now_ns: Callable[[], int]) -> None:
         self.history = history
@@ -42,7 +42,7 @@ class Teller:
         self.transactional_id = str(action.arguments.get("transactional_id", self.client))
         self.topic = str(action.arguments["topic"])
         self.also = str(action.arguments.get("also", ""))
-        """Another topic, which some records go to."""
+        """A second topic, for some records."""
         self.keys = keys_of(action)
         self.records = action.whole("records", 60)
         self.timeout_ms = action.whole("transaction_timeout_ms", 8_000)
@@ -60,7 +60,7 @@ class Teller:
 
     @property
     def is_a_twin(self) -> bool:
-        """Somebody else goes on by that id."""
+        """Whether the transactional id is another client's, which goes on."""
         return self.transactional_id != self.client
 
     async def work(self, cluster: ClusterClient, over: Callable[[], bool]) -> None:
@@ -70,7 +70,7 @@ class Teller:
             await asyncio.sleep(self.chance.exponential_ns(round(2e9 * self.pause_s)) / 1e9)
 
     async def work_on(self, cluster: ClusterClient, transactions: int) -> bool:
-        """Now that all is well; then it leaves. False where it could end none."""
+        """Some more transactions when all is well; then it closes. False where it could end none."""
         self.ended = self.dawdle_ms = 0
         for _ in range(2 * transactions):
             await self._step(cluster)
@@ -78,7 +78,7 @@ class Teller:
         return self.ended > 0
 
     async def _step(self, cluster: ClusterClient) -> None:
-        """One transaction, or whatever has to come first."""
+        """One transaction, or what has to come before it."""
         if self.producer is None or self.producer.state is not State.READY:
             self.producer = await self._take_over(cluster)
             return

@@ -1,7 +1,7 @@
-"""A producer of old: it writes messages of magic 0 and 1, one by one or several in a wrapper, by requests of those days
-(Produce 0 to 2). What of them is acknowledged is as durable as any other record.
+"""An old producer, which writes messages of magic 0 and 1, single or in a compressed wrapper, with Produce 0 to 2. An
+acknowledged message is as durable as any other record.
 
-Whoever has no answer does not send again: nothing tells a broker of then that it has it already.
+It repeats nothing that was not answered, because an old broker could not detect the repetition.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CODECS: Final = (Codec.NONE, Codec.NONE, Codec.GZIP, Codec.SNAPPY)
 _REFUSED: Final = (
     ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.INVALID_TIMESTAMP,
 )  # fmt: skip
-"""Of these nothing is written."""
+"""After these errors nothing is written."""
 _PREFIX: Final = Struct(">qi")
 _MAGIC_0: Final = Struct(">bb")
 _MAGIC_1: Final = Struct(">bbq")

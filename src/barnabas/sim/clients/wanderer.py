@@ -1,5 +1,4 @@
-"""A consumer that does not read on from where it was: it goes back and forth, to the beginning or the end, pauses, and
-changes its mind while it is on its way."""
+"""A consumer that seeks back and forth, to the beginning or the end, pauses, and changes its mind on the way."""
 
 from __future__ import annotations
 
@@ -22,17 +21,17 @@ if TYPE_CHECKING:
 GROUP = "wanderers"
 CHANGES_ITS_MIND = 0.5
 IS_BRIEF = 0.5
-"""How often it waits for hardly anything when it is assigned partitions, and goes elsewhere only then: just when the
-consumer is about to learn where its group is."""
+"""How often it hardly waits after an assignment before it seeks: just when the consumer is about to learn its group's
+offset."""
 BRIEF_MS = 3
 TO_AN_END = 0.5
-"""How often it goes to the beginning or to the end, which have to be looked up."""
+"""How often it seeks to the beginning or the end, which have to be looked up."""
 
 
 class Wanderer:
-    """In a group of its own it commits wherever it is, and goes elsewhere as soon as partitions are assigned to it.
+    """In a group of its own it commits wherever it is, and seeks elsewhere when partitions are assigned to it.
 
-    From each place that it goes to it reads on as another client in the history, which says what it was given since.
+    From each place that it sought it reads as another client of the history, which has what it was given since.
     """
 
     def __init__(self, workload: Workload, action: Action) -> None:
@@ -44,14 +43,14 @@ class Wanderer:
         self.chance = Chance(workload.world.seed, f"action/{action.number}")
         self._times = itertools.count()
         self._known: dict[TopicPartition, int] = {}
-        """How far it ever was."""
+        """By partition: the farthest offset that it was at."""
         self._sought: dict[TopicPartition, int | None] = {}
         self._floors: dict[TopicPartition, int] = {}
-        """Where it went to, or the end that it knew then: nothing from before is given to it."""
+        """By partition: where it went to, or the end that it knew then; nothing from before may be given to it."""
         self._fresh: list[TopicPartition] = []
-        """What it was assigned, and leaves as soon as its poll is over."""
+        """Newly assigned partitions, which it leaves when its poll is over."""
         self._begins: dict[TopicPartition, None] = {}
-        """Of those that it went to the beginning of it is given what is there first."""
+        """Partitions whose beginning it sought: it is given the first record there."""
 
     async def work(self, runtime: Runtime, cluster: ClusterClient) -> None:
         while not self.workload.stopping:
@@ -117,7 +116,7 @@ class Wanderer:
         return name
 
     def _go(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """Somewhere between the beginning and where it was last; what is fetched there already is not given."""
+        """Seeks between the beginning and its last position; records that were fetched before are not given."""
         self._forget(partitions)
         for partition in partitions:
             if self.chance.happens(TO_AN_END):
@@ -128,7 +127,7 @@ class Wanderer:
             consumer.seek(partition, offset)
 
     def _forget(self, partitions: list[TopicPartition]) -> None:
-        """What it is assigned anew it reads on from where its group is, wherever it went before."""
+        """A newly assigned partition begins at its group's offset, wherever it went before."""
         self._sought.clear()
         for partition in partitions:
             self._floors.pop(partition, None)

@@ -1,4 +1,4 @@
-"""Workers that read, transform and write exactly once (KIP-447), amid everything else; T6 judges what counts."""
+"""Workers that read, transform and write exactly once (KIP-447); T6 judges the results."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ if TYPE_CHECKING:
     from barnabas.sim.clients.workload import Workload
 
 DAWDLES: Final = 0.3
-"""How often it waits before it commits, where it is one that dawdles."""
+"""How often a slow worker waits before it commits."""
 TAKEN_MAX: Final = 10
-"""Records of a transaction. What they become is one batch a partition; where a segment is too small for it, it takes
-half as many from then on."""
+"""Records of a transaction. Their results are one batch for each partition; where that is too large for a segment, it
+takes half as many from then on."""
 
 
 def result(place: bytes, value: bytes) -> bytes:
-    """What a record becomes: where it is, and a digest, so that a result is small however large the record is."""
+    """The result of a record: its partition and offset, and a digest, so that it is small however large the record
+    is."""
     return place + b" of " + hashlib.blake2b(value, digest_size=8).hexdigest().encode()
 
 
 class Worker:
-    """For each record that its group gives it, it writes one whose value says of which record it is."""
+    """Writes one result for each record that it is given; the value names the record."""
 
     def __init__(self, workload: Workload, action: Action) -> None:
         self.workload = workload
@@ -76,7 +77,7 @@ class Worker:
         return producer
 
     async def _transform(self, cluster: ClusterClient, producer: TransactionalProducer) -> None:
-        """What was given and not committed is given again to whoever begins anew, here or elsewhere."""
+        """Records that were given and not committed are given again when a worker begins again, this one or another."""
         consumer = Consumer(
             cluster, group=WORKERS, isolation_level=READ_COMMITTED, max_wait_ms=300,
             session_timeout_ms=self.session_timeout_ms, max_poll_interval_ms=20_000, metadata_max_age_ms=3_000,
@@ -106,11 +107,11 @@ def every_record_has_one_result(
     deleted_to: Callable[[str], int] = lambda partition: 0,
     cleaned_to: Callable[[str], int] = lambda partition: 0,
 ) -> None:
-    """T6: of every record below what the workers have committed exactly one result counts, and of none more.
+    """T6: each record below the workers' committed offset has one result that counts, and no record has more.
 
-    `counting` are the records that count, by partition and offset; `sources` the offsets that the group has committed.
-    What a leader deleted up to `deleted_to` may be back with the next one, and nobody was given it. Nor what a leader
-    cleaned up to `cleaned_to`: the next one may not have cleaned its copy yet.
+    `counting` are the records that count, by partition and offset; `sources` the group's committed offsets. Records
+    that a leader deleted, up to `deleted_to`, may be back with the next one, and were given to nobody. Up to
+    `cleaned_to` the next leader may not have cleaned its copy yet.
     """
     results: dict[bytes, list[tuple[str, int]]] = {}
     for place, value in sorted(counting.items()):

@@ -1,4 +1,4 @@
-"""What clients and administrators do during a run."""
+"""Clients and administrators of a run."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ from barnabas.wire.records import Record
 
 COMMIT_EVERY_S: Final = 0.7
 QUIET_NS: Final = 45_000_000_000
-"""For requests over connections whose peer is gone to be given up, and for groups to share anew."""
+"""For requests on dead connections to time out, and for groups to rebalance."""
 _MAY_STAY: Final = (
     ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION, ErrorCode.BROKER_NOT_AVAILABLE,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 )  # fmt: skip
-"""No answer, over connections whose peers are gone, and which are given up one by one; and a topic that is none."""
+"""Errors that may last: timeouts of requests on dead connections, which end one by one, and an unknown topic."""
 METADATA_MAX_AGE_MS: Final = 3_000
-"""So soon a member hears of partitions that were added."""
+"""Within this time a member hears of added partitions."""
 
 
 class Player(Protocol):
-    """What an application does, as one client."""
+    """An application, as one client."""
 
     client: str
 
@@ -67,21 +67,21 @@ class Player(Protocol):
 
 
 class Workload:
-    """Clients and administrators of one run; each on a machine of its own."""
+    """Clients and administrators of one run, each on a machine of its own."""
 
     def __init__(self, world: World, history: History) -> None:
         self.world = world
         self.history = history
         self.stopping = False
         self.healed = asyncio.Event()
-        """Nothing strikes any more, and all is in sync: who writes writes a little more, with what it has left over."""
+        """Set when no fault is in force and all replicas are in sync: clients that write then write a little more."""
         self.healed_ns: int | None = None
         self.producers: list[asyncio.Future[Any]] = []
         self.consumers: list[asyncio.Future[Any]] = []
         self.administrators: list[asyncio.Future[Any]] = []
         self.operations: dict[str, int] = {}
         self.seen: dict[str, KeeperView] = {}
-        """By client: what those know who look on at an application's znodes."""
+        """By client: what watchers of an application's znodes know."""
         self.mirrors: dict[str, Mirror] = {}
         self.books: list[Bookkeeper] = []
         self.reading: dict[str, Reader] = {}
@@ -90,19 +90,19 @@ class Workload:
         self.on_asked_offsets: Callable[[str], Callable[[str, int], None]] = lambda group: (
             lambda partition, offset: None
         )
-        """A group's offsets are asked for; whoever is told of a partition's answer comes back."""
+        """Called when a group's offsets are requested; returns what to call with a partition's answer."""
         self.on_asked_groups: Callable[[], Callable[[Sequence[str]], None]] = lambda: lambda listed: None
-        """All groups are asked for; whoever is told which are listed comes back."""
+        """Called when all groups are requested; returns what to call with the list."""
         self.on_looked_up: Callable[[TopicPartition, Sent], Callable[[ListedOffset], None]] = lambda partition, sent: (
             lambda found: None
         )
-        """A record is looked for by its time; whoever is told of the answer comes back."""
+        """Called when a record is looked up by its timestamp; returns what to call with the answer."""
         self.on_goes_on: Callable[..., None] = lambda *_: None
-        """A poll gave records to a consumer: see `watch_members`."""
+        """Called when a poll gave records to a consumer; see `watch_members`."""
         self.on_goes_back: Callable[[str, str, str, int, int], None] = lambda *_: None
-        """A consumer that sought a place was given its first record from there."""
+        """Called with the first record that a consumer was given after a seek."""
         self.on_begins: Callable[[str, str, int], None] = lambda *_: None
-        """A consumer that went to a partition's beginning was given its first record from there."""
+        """Called with the first record that a consumer was given after a seek to the beginning."""
         self.coordinators_lost_something: Callable[[], bool] = lambda: False
         self.calm_since_ns: Mapping[str, int] = {}
         """By broker: since when nothing has happened to it."""
@@ -129,7 +129,7 @@ class Workload:
         }
 
     def begin(self, action: Action) -> None:
-        """Begins it now, or at the event that it waits for."""
+        """Begins the action now, or at the event that it waits for."""
         event = action.arguments.get("when")
         if event is None:
             self._begin(action)
@@ -145,7 +145,7 @@ class Workload:
         self.healed.set()
 
     def failed(self, client: str, error: Exception) -> None:
-        """L1: when all has been well for a while, no broker answers with what passes."""
+        """L1: when all has been well for a while, no broker answers with a passing error."""
         world = self.world
         if self.healed_ns is None or not isinstance(error, KafkaError) or error.code in _MAY_STAY:
             return
@@ -156,7 +156,7 @@ class Workload:
             self.judge_waiting(f"{client} is told {error!r}, {well_ns / 1e9:.1f} s after all had healed")
 
     def judge_waiting(self, sentence: str) -> None:
-        """L1: somebody waits for what does not come; not where a coordinator lost what it had written."""
+        """L1: somebody waits in vain. It is excused where a coordinator lost what it had written."""
         self.world.check("L1")
         if self.coordinators_lost_something():
             self.world.waive("L1")
@@ -165,7 +165,7 @@ class Workload:
             self.world.violated("L1", sentence)
 
     def wait_no_more(self) -> None:
-        """What waits for its event does not begin any more."""
+        """Actions that wait for an event begin no more."""
         while self._waiting:
             self._waiting.pop()()
 
@@ -246,11 +246,11 @@ class Workload:
         floors: dict[TopicPartition, int] | None = None,
         most: int | None = None,
     ) -> dict[TopicPartition, int]:
-        """One poll: what is given, and how far positions went. One that was reset has not passed what is between, nor
-        has one whose partition another member had meanwhile. Returns where what is given begins.
+        """Polls once, and notes the records and how far positions went. A reset does not pass the records between, nor
+        does a partition that another member had meanwhile. Returns the first offset of each partition.
 
-        `sought` are offsets that the consumer was told to go to, before or while it polls (none: an end that it looks
-        up), and `floors` those before which nothing may be given then; what it went on from is taken out of both.
+        `sought` are offsets that the consumer seeks before or during the poll (None: an end that it looks up), and
+        `floors` the offsets before which nothing may be given then; what it has reached is removed from both.
         """
         history, before = self.history, consumer.positions()
         generation = -1 if consumer.member is None else consumer.member.generation
@@ -330,7 +330,7 @@ class Workload:
         self.consumers.append(self.world.client(keeper.work, keeper.client))
 
     def _begin_again(self, part: Callable[[Workload, Action], Player], action: Action) -> None:
-        """It may be killed."""
+        """A client that may be killed and begins again."""
         player = part(self, action)
         self.consumers.append(self.world.client(player.work, player.client, again=True))
 
@@ -509,7 +509,7 @@ def _number(action: Action, name: str, default: int) -> int:
 
 
 def _said(outcomes: Any) -> str:
-    """What became of each, without the texts."""
+    """The outcome for each, without texts."""
     told = []
     for key, outcome in outcomes.items():
         told.append(f"{key} {outcome.code.name}" if isinstance(outcome, KafkaError) else f"{key} ok")

@@ -1,4 +1,4 @@
-"""Administrators who write znodes, as tools did before there were requests for it."""
+"""Administrators who write znodes, as old tools did before there were requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HEEDED_S: Final = 30.0
 
 
 async def depose(workload: Workload, admin: Admin, action: Action) -> str:
-    """Somebody deletes ``/controller``, so that another broker is elected."""
+    """Deletes ``/controller``, so that a controller is elected."""
     runtime = admin.cluster.runtime
     return await _in_zookeeper(
         workload.world, runtime, lambda client: KafkaZkClient(runtime, client).delete_path("/controller")
@@ -58,7 +58,7 @@ async def legacy_delete(workload: Workload, admin: Admin, action: Action) -> str
 
 
 async def legacy_grow(workload: Workload, admin: Admin, action: Action) -> str:
-    """One more partition, placed as the first is."""
+    """Adds one partition, placed like the first."""
 
     async def grow(client: ZooKeeperClient) -> None:
         path = f"/brokers/topics/{action.arguments['topic']}"
@@ -88,7 +88,7 @@ async def znodes_are_heeded(world: World, place: TopicPartition, replicas: Seque
 
 
 async def _in_zookeeper(world: World, runtime: Runtime, do: Callable[[ZooKeeperClient], Awaitable[object]]) -> str:
-    """What an administrator does with a session of its own."""
+    """What an administrator does in a ZooKeeper session of its own."""
     client = connected(world, runtime, "admin")
     try:
         await client.start()

@@ -1,1 +1,1 @@
-"""What must hold: each invariant where it is looked at, of every state there is or of what is there at the end."""
+"""The invariants: watchers judge each state as the run goes, and judges look at the end."""

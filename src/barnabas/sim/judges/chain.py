@@ -1,4 +1,4 @@
-"""What the checkers know of one log: its batches, with a hash over all that came before each."""
+"""What the checkers know of one log: its batches, and after each batch a hash over all batches up to there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEQUENCES: Final = 1 << 31
 
 
 class LinkKind(Enum):
-    """What a batch is to transactions."""
+    """What a batch is to a transaction."""
 
     PLAIN = "outside of any"
     DATA = "records of one"
@@ -45,13 +45,13 @@ class ChainedBatch(NamedTuple):
 
     @property
     def is_timed(self) -> bool:
-        """Whether any record of it says when it was made; messages of magic 0 do not."""
+        """Whether a record of the batch has a timestamp; messages of magic 0 have none."""
         return self.timestamp_ms + EPOCH_MS >= 0
 
 
 @dataclass
 class Chain:
-    """What one replica's log holds. `ends` are the offsets after each batch."""
+    """The batches of one replica's log. `ends` are the offsets after each batch."""
 
     node: str
     life: int
@@ -65,10 +65,10 @@ class Chain:
     appending: bool = False
     """A batch is being appended: it is not among the links, and may be in the file."""
     cutting_at: int | None = None
-    """The log is being cut there: what comes behind may be in the file, or some of it."""
+    """The log is being cut at this offset: the file may hold all, some or none of what lies beyond it."""
 
     def hash_at(self, end: int) -> int | None:
-        """The hash of all before `end`; None where no batch ends there."""
+        """The hash of everything before `end`; None where no batch ends there."""
         link = self.ending_at(end)
         return None if link is None else link.hash
 
@@ -96,24 +96,24 @@ class Chain:
 
 @dataclass
 class Committed:
-    """What is committed of one partition: the hash at the end of every batch below a high watermark a leader had.
+    """What is committed of one partition: the hash at the end of every batch below a high watermark that a leader had.
 
-    Not at the high watermarks alone: a leader that lost records may end between two of them, and what it has of the
-    batches before stays committed.
+    There is a hash for each batch, and not for each high watermark only: a leader that lost records may end between two
+    high watermarks, and the batches that it still has stay committed.
     """
 
     at: dict[int, int] = field(default_factory=dict)
     high: int = 0
 
     def take_in(self, chain: Chain, high: int) -> None:
-        """All that the chain has before `high`, where one of its batches ends."""
+        """Takes all that the chain has before `high`, if a batch ends there."""
         first = bisect_right(chain.ends, self.high) if high > self.high else bisect_left(chain.ends, high)
         for index in range(first, bisect_right(chain.ends, high)):
             self.at[chain.ends[index]] = chain.links[index].hash
         self.high = max(self.high, high)
 
     def is_in(self, chain: Chain, since: int) -> bool:
-        """Whether the chain has anything of it behind `since`, and not what another leader wrote there."""
+        """Whether the chain holds any committed batch behind `since`, and not another leader's batch in its place."""
         first = bisect_right(chain.ends, since)
         return any(
             self.at.get(end) == link.hash for end, link in zip(chain.ends[first:], chain.links[first:], strict=True)
@@ -121,7 +121,7 @@ class Committed:
 
 
 def kind_of(header: BatchHeader, data: Bytes, start: int, end: int) -> LinkKind:
-    """What the batch between `start` and `end` is; one that the cleaner emptied is of no kind any more."""
+    """The kind of the batch between `start` and `end`; a batch that the cleaner emptied has none."""
     if not header.is_transactional:
         return LinkKind.PLAIN
     if not header.is_control:
@@ -131,7 +131,7 @@ def kind_of(header: BatchHeader, data: Bytes, start: int, end: int) -> LinkKind:
 
 
 def youngest_by(records: memoryview) -> int | None:
-    """The time of its youngest record by what a batch says; messages of old say it one by one."""
+    """The timestamp of the youngest record, by the batch's header; old messages name it one by one."""
     if len(records) <= MAGIC_AT or records[MAGIC_AT] < 2:
         return None
     return int.from_bytes(records[MAX_TIMESTAMP_AT : MAX_TIMESTAMP_AT + 8], "big", signed=True)
@@ -148,7 +148,8 @@ def bytes_in(names: dict[str, Any], prefix: str) -> int:
 
 
 def whole_batches(durable: dict[str, bytes], links: list[ChainedBatch], log_start: int) -> int:
-    """How many of the log's first batches are whole in the durable files; those before its start need not be there."""
+    """How many of a log's first batches are whole in the durable files; batches before the log's start may be
+    missing."""
     count = next((index for index, link in enumerate(links) if link.last >= log_start), len(links))
     for path in sorted(path for path in durable if path.endswith(".log")):
         data, at = durable[path], 0
@@ -170,7 +171,8 @@ def whole_batches(durable: dict[str, bytes], links: list[ChainedBatch], log_star
 
 
 def checkpointed(names: Mapping[str, Inode], directory: str, file: str) -> dict[str, int]:
-    """A checkpoint's offsets by partition: below a version and a count stand topic, partition and offset."""
+    """The offsets of a checkpoint file by partition. The file has a version, a count, and then topic, partition and
+    offset."""
     inode = names.get(f"{directory}/{file}")
     return {} if inode is None else read_checkpoint(bytes(inode.cached))
 

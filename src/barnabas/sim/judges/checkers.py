@@ -1,4 +1,4 @@
-"""The checkers of one run, which watch as it goes; `judgement` judges by them at its end."""
+"""The checkers of one run. They watch as the run goes; `judgement` judges its end."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _read(znode: bytes) -> Mapping[str, Any]:
 
 
 class Checkers:
-    """Told what clients saw while the run goes on."""
+    """Begins all watchers of a run, and is told what clients saw."""
 
     def __init__(self, world: World, history: History, plan: Plan) -> None:
         self.world = world
@@ -150,7 +150,8 @@ class Checkers:
         self.probes.remove()
 
     def _sweep(self) -> None:
-        """Ten times a second; how far followers are, at least twice."""
+        """Runs ten times a second. Most watchers look every few sweeps, at least twice within the lag that replicas may
+        have."""
         self._sweeps += 1
         self.logs.stand()
         if self._sweeps % self.lag.sweeps == 0:
@@ -173,7 +174,7 @@ class Checkers:
         self.world.loop.call_later(SWEEP_MS / 1000, self._sweep)
 
     def _up(self, name: str, broker: Broker) -> None:
-        """C4: a broker's epoch is the transaction that made its registration."""
+        """C4: a broker's epoch is the ZooKeeper transaction that made its registration."""
         world = self.world
         world.check("C4")
         self.logs.restarts.serves(name)
@@ -187,7 +188,7 @@ class Checkers:
             )
 
     def _reached_since(self, ruler: str, name: str) -> int:
-        """Since when both run, and nothing keeps the first from telling the second."""
+        """The time since which both nodes run and nothing keeps the first from telling the second."""
         return self.lag.untroubled_since(name, ruler, self.leftovers.reached_since_ns)
 
     def offsets_partition(self, group: str) -> str:
@@ -201,27 +202,27 @@ class Checkers:
         return self.logs.losses.may_be_lost(self.transactions_partition(transactional_id), owner=transactional_id)
 
     def commit_may_be_lost(self, group: str, partition: str, commit: tuple[int, int] | None = None) -> bool:
-        """Whether `commit`, or the last of what the group committed, may be gone from the offsets topic: an offset that
-        was acknowledged, and when."""
+        """Whether a commit of the group may be gone from the offsets topic: `commit`, an acknowledged offset with the
+        time of its acknowledgement, or by default the group's last."""
         offset, told_ns = commit or self.history.commits[group, partition]
         asked_ns = self.history.asked_to_commit.get((group, partition), {}).get(offset, 0)
         kept_in = self.offsets_partition(group)
         return self.logs.losses.may_be_lost(kept_in, since_ns=asked_ns, until_ns=told_ns, owner=group)
 
     def gone_ns(self, topic: str) -> int:
-        """When the topic was last deleted; what was before does not bind what comes under its name later."""
+        """When the topic was last deleted. What happened before binds no later topic of the same name."""
         return max(self.history.recreated_ns.get(topic, -1), self.ensemble.deleted_ns.get(topic, -1))
 
     def was_of_the_topic_before(self, topic: str, read_ns: int) -> bool:
-        """An answer that was under way when the topic was deleted may have come a while later."""
+        """Whether a record was read from a deleted topic; an answer that was under way may have come a while after the
+        deletion."""
         gone_ns = self.gone_ns(topic)
         return gone_ns >= 0 and read_ns <= gone_ns + UNDER_WAY_NS
 
     # As the run goes
 
     def acknowledged(self, sent: Sent) -> None:
-        """R28: who is told that a record is on all replicas in sync is told so when it is, and not before: it is below
-        the high watermark that some leader had."""
+        """R28: a record with acks=all is acknowledged only once it is below a high watermark that some leader had."""
         partition = f"{sent.topic}-{sent.partition}"
         if sent.acks != -1 or sent.offset < 0:
             return
@@ -243,7 +244,7 @@ class Checkers:
         is_as_sent(self.world, self.history, self.logs, partition, record)
 
     def read(self, partition: str, offset: int, value: bytes) -> None:
-        """R10: a consumer was given `value`; whoever reads that offset later must be given the same."""
+        """R10: a consumer was given `value`; later readers of that offset must be given the same."""
         world, place = self.world, (partition, offset)
         world.check("R10")
         known = self.history.read.get(place)
@@ -262,7 +263,7 @@ class Checkers:
     # What there is
 
     def topics(self) -> dict[str, dict[int, list[int]]]:
-        """By topic and partition: the replicas, as ZooKeeper has them."""
+        """By topic and partition: the replicas in ZooKeeper."""
         found: dict[str, dict[int, list[int]]] = {}
         for topic in self.world.children("/brokers/topics"):
             data = self.world.znode(f"/brokers/topics/{topic}")
@@ -288,10 +289,10 @@ class Checkers:
         return True
 
     def high_watermarks(self) -> dict[TopicPartition, list[int]]:
-        """Those of a partition's replicas; -1 where there is none.
+        """By partition: the high watermark of each assigned replica; -1 where there is none.
 
-        Only of those assigned: a broker that had no session when its replica was moved away, or whose StopReplica was
-        lost with the controller, keeps it for a while.
+        A broker without a session when its replica was moved away keeps that replica for a while, and so does one whose
+        StopReplica was lost with the controller. Such replicas do not count.
         """
         found: dict[TopicPartition, list[int]] = {}
         for topic, partitions in self.topics().items():
@@ -301,13 +302,13 @@ class Checkers:
         return found
 
     async def high_watermarks_are_told(self) -> None:
-        """Every replica gets the high watermark that one of its partition has now, without any record that is new: a
-        follower answers consumers of its rack up to there."""
+        """Every replica learns its partition's high watermark without a new record, because followers serve consumers
+        of their rack up to there."""
         now = {partition: max(found) for partition, found in self.high_watermarks().items()}
 
         def are_told() -> bool:
             led = leading_logs(self.world, self.topics())
-            # Who follows a leader that lost records may have believed in more than there is now.
+            # A follower of a leader that lost records may have had a higher one than there is now.
             return all(
                 partition in led and min(found) >= min(now.get(partition, 0), led[partition][1].high_watermark)
                 for partition, found in self.high_watermarks().items()
@@ -316,7 +317,7 @@ class Checkers:
         await self.world.until(are_told, "every follower's high watermark before anything is new")
 
     async def log_starts_are_told(self) -> None:
-        """What a leader deleted its followers delete, whether or not anything is written."""
+        """Followers delete what their leader deleted, even if nothing is written."""
 
         def are_told() -> bool:
             topics = self.topics()
@@ -330,7 +331,7 @@ class Checkers:
         await self.world.until(are_told, "every follower's log start")
 
     def _copies(self, each: TopicPartition, topics: dict[str, dict[int, list[int]]]) -> Iterator[Partition | None]:
-        """Of the brokers that are there and to which it is assigned."""
+        """The replicas of the partition on brokers that run."""
         for replica in topics[each.topic].get(each.partition, ()):
             if (broker := self.world.brokers.get(broker_name(replica))) is not None:
                 yield broker.replicas.partition(each)
@@ -341,8 +342,8 @@ class Checkers:
         return partition.log.high_watermark if partition and partition.log else -1
 
     def _may_differ(self, name: str, partition: str, offset: int = -1) -> bool:
-        """Whether a copy may be another than what was written last: anywhere, or there, where what a leader lacked may
-        come back with the next one."""
+        """Whether a copy may differ from what was written last: anywhere, or at `offset`, where the next leader may
+        bring back what this one lacked."""
         losses = self.logs.losses
         lost = offset >= 0 and losses.may_be_lost(partition, offset)
         return lost or self.logs.may_be_lost(name, partition) or losses.is_forked(partition)

@@ -1,4 +1,5 @@
-"""What operators are told: G6, R23, and C18, that what is configured counts. Nobody is blamed who leads no more."""
+"""What operators are told: groups and offsets (G6), lookups (R23), effective settings (C18). A broker that is no longer
+leader, and has not heard so, is not blamed for its answers."""
 
 from __future__ import annotations
 
@@ -25,14 +26,16 @@ class Answers:
         self.checkers = checkers
 
     def _leads_alone(self, partition: str) -> bool:
-        """Whether no more than one broker takes itself for the leader. Who has not heard of another answers as well."""
+        """Whether at most one broker takes itself for the leader. A former leader that has not heard of the next one
+        answers too."""
         topic, _, number = partition.rpartition("-")
         each, brokers = TopicPartition(topic, int(number)), self.checkers.world.brokers.values()
         led = (broker.replicas.partition(each) for broker in brokers)
         return sum(1 for partition in led if partition is not None and partition.is_leader) <= 1
 
     def offsets_asked(self, group: str) -> Callable[[str, int], None]:
-        """G6: a group is never told less than what was acknowledged before it asked, nor what nobody committed."""
+        """G6: a group is never told an offset below one that was acknowledged before it asked, nor one that nobody
+        committed."""
         checkers, before = self.checkers, dict(self.checkers.history.commits)
         kept_in = checkers.offsets_partition(group)
         alone = self._leads_alone(kept_in)
@@ -43,9 +46,9 @@ class Answers:
             checkers.world.check("G6")
             commit, asked = before.get((group, partition)), checkers.history.asked_to_commit
             acknowledged = -1 if commit is None else commit[0]
-            # Who had got so far, or farther, into what is lost is thrown back, and commits less.
+            # A reader that had read lost records is thrown back, and commits a lower offset.
             thrown_back = checkers.logs.losses.may_be_lost(partition, reaching=acknowledged - 1)
-            # It may have been lost since the question, too: who asks waits for a coordinator.
+            # It may also have been lost since the request, which waits for a coordinator.
             less = thrown_back or (commit is not None and checkers.commit_may_be_lost(group, partition, commit))
             if less and acknowledged >= 0:
                 checkers.world.waive("G6")
@@ -57,7 +60,7 @@ class Answers:
         return told
 
     def groups_asked(self) -> Callable[[Sequence[str]], None]:
-        """G6: who is told of all groups is told of those that somebody coordinates all the while."""
+        """G6: a list of groups has every group that was coordinated for the whole time of the request."""
         before = self._coordinated()
 
         def told(listed: Sequence[str]) -> None:
@@ -65,13 +68,13 @@ class Answers:
             self.checkers.world.check("G6")
             left_out = [known for known in before if known in now and before[known] is now[known]]
             for name, group in [known for known in left_out if known[1] not in listed][:1]:
-                sentence = f"all groups are told, and {group} is none of them, which {name} coordinates"
+                sentence = f"the list of all groups lacks {group}, which {name} coordinates"
                 self.checkers.world.violated("G6", sentence, node=name)
 
         return told
 
     def _coordinated(self) -> dict[tuple[str, str], Group]:
-        """By broker and name: the groups that have committed something, or have members; of brokers that all know."""
+        """By broker and name: the groups that have members or committed offsets, where all brokers know of them."""
         brokers = self.checkers.world.brokers
         return {
             (name, group_id): group
@@ -83,9 +86,9 @@ class Answers:
         }
 
     def may_be_thrown_back(self, group: str, partition: str, floor: int) -> bool:
-        """Whether a reader, of a group or of none, may have to go back behind `floor`: what was there, or the group's
-        commit of it, may be lost, or was of the topic before; or a leader deleted it, and the next one, where it begins
-        anew, has not yet."""
+        """Whether a reader may have to go back behind `floor`. That is so when the record there or the group's commit
+        may be lost, when it belonged to an earlier topic of the name, or when a leader deleted it and the next leader
+        has not yet."""
         checkers = self.checkers
         return (
             floor < checkers.logs.deleted_to(partition)
@@ -95,7 +98,8 @@ class Answers:
         )
 
     def begins(self, client: str, partition: str, offset: int) -> None:
-        """G4: who goes to the beginning is given nothing later than what somebody was given of what is there."""
+        """G4: a reader that seeks to the beginning is given nothing later than the first record that anybody was
+        given."""
         checkers, topic = self.checkers, partition.rpartition("-")[0]
         begins = checkers.logs.deleted_to(partition)
         known = [at for place, at in checkers.history.read if place == partition and at >= begins]
@@ -107,7 +111,7 @@ class Answers:
             checkers.world.violated("G4", sentence, partition)
 
     def looked_up(self, each: TopicPartition, sent: Sent) -> Callable[[ListedOffset], None]:
-        """R23: a lookup by a record's time ends at it, or at one before it that is as young."""
+        """R23: a lookup by a record's timestamp finds that record, or an earlier one that is at least as young."""
         checkers, partition = self.checkers, str(each)
         alone = self._leads_alone(partition)
 
@@ -130,7 +134,7 @@ class Answers:
 
 
 async def groups_are_listed(checkers: Checkers, cluster: ClusterClient) -> None:
-    """G6: in the end every group that has committed, and for a topic that is there still, is among those listed."""
+    """G6: in the end every group that has committed for an existing topic is in the list of groups."""
     listed = {known.group for known in await Admin(cluster).list_groups()}
     commits = checkers.history.commits
     kept = [key for key, (_, told_ns) in commits.items() if told_ns > checkers.gone_ns(key[1].rpartition("-")[0])]
@@ -143,7 +147,7 @@ async def groups_are_listed(checkers: Checkers, cluster: ClusterClient) -> None:
 
 
 def unlike_configured(world: World, knows_config: Callable[[str, str], bool]) -> list[str]:
-    """C18: what is configured for a topic counts for each of its logs, on a broker that `knows_config`."""
+    """C18: a topic's settings are those of each of its logs, on every broker that `knows_config`."""
     wrong: list[str] = []
     for name, broker in world.brokers.items():
         for partition in broker.replicas.partitions:
@@ -157,7 +161,7 @@ def unlike_configured(world: World, knows_config: Callable[[str, str], bool]) ->
 
 
 def unlike_zookeeper(world: World, topics: Mapping[str, Mapping[int, list[int]]]) -> list[str]:
-    """C14: what every broker knows of `topics`, and of brokers, is what ZooKeeper has."""
+    """C14: what every broker knows of `topics` and brokers is what ZooKeeper has."""
     wrong: list[str] = []
     for name, broker in world.brokers.items():
         image = broker.metadata.image

@@ -1,4 +1,4 @@
-"""Whether what is committed is what a group's keeper of books wrote last (G1)."""
+"""Whether a group's committed offsets are what its bookkeeper wrote last (G1)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def books_are_right(checkers: Checkers, workload: Workload, cluster: Clust
 
 
 def is_kept_too_long(checkers: Checkers, keeper: Bookkeeper, place: TopicPartition, offset: int) -> None:
-    """G8: what is to be kept for a moment only is gone when it was looked for since."""
+    """G8: an offset with a retention time of its own is gone once brokers have looked for expired offsets."""
     world = checkers.world
     if place in keeper.brief and LOOKED_FOR in checkers.plan.config and not world.clocks_touched:
         world.check("G8")

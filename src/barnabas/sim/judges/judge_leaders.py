@@ -1,4 +1,4 @@
-"""Who leads in the end. C22: where leaders are balanced, every broker leads what it should."""
+"""C22: in the end every broker leads its preferred partitions, where leaders are balanced automatically."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from barnabas.model.config import broker_config
 from barnabas.sim.world.world import World, broker_name
 
 FIRST_LOOK_S: Final = 10
-"""For a controller that is new to look for the first time, and for its elections."""
+"""For a new controller to look for the first time, and for its elections."""
 
 
 async def leaders_are_balanced(world: World, topics: Mapping[str, Mapping[int, list[int]]]) -> None:
-    """Only where the controller looks often enough to be waited for."""
+    """Judged only where the controller looks often enough for the run to wait for it."""
     config = broker_config(world.config_of(0, broker_name(0)))
     interval_s = config.number("leader.imbalance.check.interval.seconds")
     if interval_s > FIRST_LOOK_S or not config.flag("auto.leader.rebalance.enable"):
@@ -35,7 +35,8 @@ async def leaders_are_balanced(world: World, topics: Mapping[str, Mapping[int, l
 def _unbalanced(
     world: World, topics: Mapping[str, Mapping[int, list[int]]], allowed: int
 ) -> Iterator[tuple[int, list[str], int]]:
-    """Brokers of whose partitions too many are led by others, which of them, and how many there are."""
+    """The brokers that lead too few of their preferred partitions: the broker, the partitions that others lead, and how
+    many preferred partitions it has."""
     preferred: dict[int, list[str]] = {}
     for topic, partitions in topics.items():
         for number, replicas in partitions.items():

@@ -1,4 +1,4 @@
-"""T7: where a reader of committed records begins makes no difference to what counts from there on."""
+"""T7: a reader of committed records is given the same records from any place where it begins."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ async def begins_anywhere(
     counting: Mapping[tuple[str, int], bytes],
     compacted: Collection[str],
 ) -> None:
-    """T7, for one place a partition: at a record that does not count behind another one, where there are such, for they
-    may be of one transaction.
+    """T7, for one place of each partition. Where there are such places, it is an aborted record behind another one:
+    both may be of one transaction.
 
     `found` are all records by partition and offset, `counting` those that a reader from the beginning was given. A
     topic in `compacted` may have lost some of them meanwhile.
@@ -51,8 +51,8 @@ async def begins_anywhere(
         told = {offset for name, offset in given if name == partition and offset >= first}
         missing = set() if place.topic in compacted else count - told
         if told - count or missing:
-            sentence = f"who begins at {begin} in {partition} is given {_few(told - count)}, and not {_few(missing)}"
-            world.violated("T7", f"{sentence}: it is not what counts for who begins at the beginning", partition)
+            sentence = f"a reader from {begin} in {partition} is given {_few(told - count)}, and not {_few(missing)}"
+            world.violated("T7", f"{sentence}, unlike a reader from the beginning", partition)
 
 
 def _drawn(

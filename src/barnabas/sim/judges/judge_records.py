@@ -1,4 +1,5 @@
-"""What clients are told of single records. R22: a record is what its sender gave. R23: a lookup by time finds it."""
+"""What clients are told of single records: a record is what its sender gave (R22), and a lookup by time finds it
+(R23)."""
 
 from __future__ import annotations
 
@@ -29,30 +30,28 @@ class Moment(NamedTuple):
 
 
 def is_as_sent(world: World, history: History, logs: LogWatch, partition: str, record: Record) -> None:
-    """R22: key, headers and timestamp are the sender's, or the timestamp is its batch's where the broker stamps it."""
+    """R22: key, headers and timestamp are the sender's; the timestamp is the batch's where the broker stamps it."""
     sent = history.sent.get(record.value or b"")
     if sent is None:
         return
     world.check("R22")
     for what, given, wanted in (("key", record.key, sent.key), ("headers", tuple(record.headers), tuple(sent.headers))):
         if given != wanted:
-            sentence = (
-                f"the {what} of {sent.client} {sent.number} at {partition}@{record.offset} is {given!r}, {wanted!r} was"
-            )
-            world.violated("R22", f"{sentence} sent", partition)
+            sentence = f"the {what} of {sent.client} {sent.number} at {partition}@{record.offset} is {given!r}"
+            world.violated("R22", f"{sentence}, and {wanted!r} was sent", partition)
     stamps = logs.stamps_at(partition, record.offset) if partition in logs.stamped else []
     if partition in logs.stamped and not stamps:
-        return  # who has a copy is dead, and so is the only one who knows its time
+        return  # every broker with a copy is dead, and no other one knows the timestamp
     right = {sent.timestamp if stamp is None else EPOCH_MS + stamp for stamp in stamps or [None]}
     if record.timestamp not in right and -1 not in right:
         world.violated(
-            "R22", f"{sent.client} {sent.number} at {partition}@{record.offset} is of {record.timestamp}, and "
+            "R22", f"{sent.client} {sent.number} at {partition}@{record.offset} has the timestamp {record.timestamp}; "
             f"{' or '.join(map(str, sorted(right)))} is right", partition,
         )  # fmt: skip
 
 
 def moments_of(world: World, log: Log, name: str) -> list[Moment]:
-    """Of every record that is there, those of transactions' ends among them, as lookups see them."""
+    """The timestamp of every record that is there, end markers of transactions among them, as lookups see them."""
     found: list[Moment] = []
     with world.nodes[name].disk.as_it_is():
         for segment in log.segments:
@@ -67,8 +66,8 @@ def moments_of(world: World, log: Log, name: str) -> list[Moment]:
 
 
 async def lookups_are_right(world: World, cluster: ClusterClient, topics: Iterable[str]) -> None:
-    """R23: now that it is quiet, by the very time of a record, a millisecond later, by a time before all, and by the
-    latest of all."""
+    """R23, at the quiet end of a run: lookups by a record's timestamp, by a millisecond later, by a time before all
+    records, and for the latest record."""
     chance, admin = Chance(world.seed, "lookups"), Admin(cluster)
     known = {partition: moments_of(world, log, name) for partition, (name, log) in leading_logs(world, topics).items()}
     known = {place: moments for place, moments in known.items() if any(each.timestamp >= 0 for each in moments)}
@@ -95,7 +94,7 @@ def _is_right(world: World, each: TopicPartition, timestamp: int, answer: object
     world.check("R23")
     if not isinstance(answer, ListedOffset) or (answer.offset, answer.timestamp) != right:
         world.violated(
-            "R23", f"the first record of {each} that is not before {timestamp} is {right}, and {answer} is told",
+            "R23", f"the first record of {each} that is not before {timestamp} is {right}, and the answer is {answer}",
             str(each),
         )  # fmt: skip
 
@@ -107,4 +106,4 @@ def _is_latest(world: World, each: TopicPartition, answer: object, moments: list
     if told is not None and told.offset < moments[0].offset and told.timestamp >= right:
         world.waive("R23")  # deleted, and in a segment that is there: Apache Kafka looks at these too
     elif told is None or told.timestamp != right or told not in moments:
-        world.violated("R23", f"the latest record of {each} is of {right}, and {answer} is told", str(each))
+        world.violated("R23", f"the latest timestamp of {each} is {right}, and the answer is {answer}", str(each))

@@ -1,5 +1,5 @@
-"""Whether what clients were told is so in the end: what was acknowledged is there, and nothing else (R7, R8, R10, C13,
-T1), and what was passed was given (G4)."""
+"""What clients were told holds in the end. Acknowledged records are there and no others (R7, R8, R10, C13, T1), and a
+reader was given every record that its position passed (G4)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Place: TypeAlias = tuple[str, int]
 
 
 def acknowledged_survive(checkers: Checkers, found: dict[Place, bytes], starts: dict[str, int]) -> None:
-    """R7, T1 and Jepsen's rules: nothing lost, moved, doubled, reordered or invented."""
+    """R7, T1 and Jepsen's rules: no record is lost, moved, doubled, reordered or invented."""
     world, history, losses = checkers.world, checkers.history, checkers.logs.losses
     repeated, mistaken = checkers.logs.sequences.repeated, checkers.logs.sequences.mistaken
     places: dict[bytes, list[Place]] = {}
@@ -72,7 +72,7 @@ def acknowledged_survive(checkers: Checkers, found: dict[Place, bytes], starts: 
 
 
 def reads_stay(checkers: Checkers, found: dict[Place, bytes], starts: dict[str, int]) -> None:
-    """R10: what a consumer was once given is still there, unchanged."""
+    """R10: a record that a consumer was given is still there, unchanged."""
     for (partition, offset), (value, at_ns) in checkers.history.read.items():
         topic = partition.rpartition("-")[0]
         if offset < starts.get(partition, 1 << 62) or checkers.was_of_the_topic_before(topic, at_ns):
@@ -93,7 +93,8 @@ def reads_stay(checkers: Checkers, found: dict[Place, bytes], starts: dict[str, 
 
 
 def nothing_is_skipped(checkers: Checkers, found: dict[Place, bytes]) -> None:
-    """G4: what a consumer's position has passed was given to it, and what a group has committed to some member."""
+    """G4: a consumer was given every record that its position passed, and a group every record below its committed
+    offset."""
     history, by_partition = checkers.history, dict[str, list[int]]()
     for partition, offset in sorted(found):
         by_partition.setdefault(partition, []).append(offset)
@@ -110,7 +111,7 @@ def nothing_is_skipped(checkers: Checkers, found: dict[Place, bytes]) -> None:
             history.given_to_groups.get((group, partition), {}),
         )
         for (group, partition), (offset, told_ns) in sorted(history.commits.items())
-        if checkers.gone_ns(partition.rpartition("-")[0]) < 0  # of what is made anew it goes on where it was
+        if checkers.gone_ns(partition.rpartition("-")[0]) < 0  # in a topic made again a group goes on where it was
     ]
     for who, partition, (begin, end, told_ns), given in promises:
         if checkers.was_of_the_topic_before(partition.rpartition("-")[0], told_ns):

@@ -1,5 +1,5 @@
-"""What became of transactions in the end. T3: of each all records count or none, and as its sender was told. T5: none
-stays open, nor prepared. T2: no epoch is left out. T4: no marker is from a coordinator that was deposed. R9: what a
+"""What became of transactions in the end. T2: no epoch is left out. T3: all records of a transaction count or none, as
+its sender was told. T4: no marker is from a deposed coordinator. T5: no transaction is open or prepared. R9: what a
 reader of committed records was given counts."""
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ ENDS_WITHIN_S: Final = 60.0
 
 
 class Open(NamedTuple):
-    """A partition that is stable to less than its high watermark, and whose transaction that is (-1: nobody's)."""
+    """A partition whose last stable offset is below its high watermark, and the producer of that transaction (-1:
+    nobody's)."""
 
     node: str
     partition: TopicPartition
@@ -55,7 +56,7 @@ def still_open(world: World) -> Iterator[Open]:
 
 
 def _began_ns(world: World, left_open: Open) -> int:
-    """When its first record was written; of one whose first records are deleted, no later than its last."""
+    """When the transaction's first record was written; where its first records are deleted, an upper bound for that."""
     with world.nodes[left_open.node].disk.as_it_is():
         batches = (batch for segment in left_open.log.segments for batch in segment.batches())
         written_ms = next(batch for batch in batches if batch.last_offset >= left_open.first_offset).max_timestamp
@@ -65,11 +66,11 @@ def _began_ns(world: World, left_open: Open) -> int:
 async def nothing_stays_open(
     world: World, history: History, may_be_lost: Callable[[str, TopicPartition, int], bool]
 ) -> None:
-    """T5: every last stable offset reaches the high watermark, when timeouts have ended what clients left open.
+    """T5: every last stable offset reaches the high watermark, once timeouts have ended what clients left open.
 
-    Where what the coordinator wrote of a transaction is lost, or its marker, nobody ends it: it hangs, and whoever
-    looks after the cluster aborts it (KIP-664). `may_be_lost` asks of a transactional id, a partition, and when its
-    first record was written.
+    Where the coordinator's record of a transaction or its marker is lost, nobody ends it: it hangs until an operator
+    aborts it (KIP-664). `may_be_lost` is asked for a transactional id, a partition, and when the first record was
+    written.
     """
     world.check("T5")
     await _nothing_stays_prepared(world, may_be_lost)
@@ -96,7 +97,7 @@ async def nothing_stays_open(
 
 
 def still_prepared(world: World) -> Iterator[tuple[str, str, TransactionMetadata]]:
-    """Who coordinates it, its id, and what is known of it."""
+    """By coordinator: each transactional id whose transaction is prepared, and its state."""
     for name, broker in world.brokers.items():
         coordinator = broker.transactions.coordinator
         with suppress(KafkaError):  # it loads
@@ -105,7 +106,7 @@ def still_prepared(world: World) -> Iterator[tuple[str, str, TransactionMetadata
 
 
 async def _nothing_stays_prepared(world: World, may_be_lost: Callable[[str, TopicPartition, int], bool]) -> None:
-    """T5: whose end is decided ends, also with its coordinator: its producer is refused until then."""
+    """T5: a transaction whose end is decided ends on its coordinator as well; its producer is refused until then."""
     try:
         await world.until(lambda: next(still_prepared(world), None) is None, "what is prepared", ENDS_WITHIN_S)
     except TimeoutError:
@@ -133,7 +134,8 @@ def transactions_are_whole(
     is_excused: Callable[[str, Sent], bool],
     may_be_gone: Callable[[Sent], bool],
 ) -> None:
-    """`counts` are the values that readers of what is committed are given; `is_excused` asks of a transaction's id."""
+    """T3. `counts` are the values that readers of committed records are given; `is_excused` is asked for a
+    transactional id."""
     by_transaction: dict[str, list[tuple[bytes, Sent]]] = {}
     for value, sent in history.sent.items():
         if sent.transaction and (sent.offset >= 0 or sent.answered == COMMITTED):
@@ -165,8 +167,8 @@ def transactions_are_whole(
         stays = value in counts or may_be_gone(known)
         if known.answered != "aborted" and stays:
             continue
-        # What the coordinator lost of the transaction it may have written before the later ones of its records. Where
-        # the record is nobody told its sender, who had given up.
+        # The coordinator may have written its lost record of the transaction before the later records of that. The
+        # sender was not told the offset of its record, because it had given up.
         there = replace(known, partition=int(partition.rpartition("-")[2]), offset=offset)
         if known.transaction in excused or is_excused(owner_of(known), there):
             continue
@@ -178,15 +180,15 @@ def transactions_are_whole(
 
 
 def owner_of(sent: Sent) -> str:
-    """The transactional id of what it is part of."""
+    """The transactional id that a transaction's name belongs to."""
     return sent.transaction.partition(" ")[0]
 
 
 def markers_are_in_order(world: World, led: Mapping[TopicPartition, tuple[str, Log]], expires_ms: float) -> None:
-    """T4: coordinator epochs in the ends of a producer's transactions never fall: none comes from who was deposed.
+    """T4: the coordinator epochs in a producer's end markers never fall, so none is from a deposed coordinator.
 
-    Of a producer of which nothing came for ``producer.id.expiration.ms`` a leader has forgotten the epoch, Kafka's as
-    well: then it takes an end of any (``ProducerAppendInfo.checkCoordinatorEpoch``).
+    When a producer was silent for ``producer.id.expiration.ms`` a leader has forgotten its coordinator epoch and takes
+    a marker of any, as Kafka's does (``ProducerAppendInfo.checkCoordinatorEpoch``).
     """
     for partition, (name, log) in led.items():
         seen: dict[int, int] = {}
@@ -207,7 +209,7 @@ def markers_are_in_order(world: World, led: Mapping[TopicPartition, tuple[str, L
 
 
 def _with_ends(world: World, name: str, log: Log) -> Iterator[tuple[StoredBatch, list[Record]]]:
-    """All batches of producers, with the records of those that end transactions."""
+    """All batches of producers, with the records of those that are end markers."""
     with world.nodes[name].disk.as_it_is():
         stored = [(batch, memoryview(segment.read_batch(batch)) if batch.is_control else memoryview(b""))
                   for segment in log.segments for batch in segment.batches() if batch.producer_id >= 0]  # fmt: skip
@@ -218,8 +220,8 @@ def _with_ends(world: World, name: str, log: Log) -> Iterator[tuple[StoredBatch,
 def epochs_are_used_up_one_by_one(
     world: World, written: Mapping[str, Mapping[int, Written]], may_be_lost: Callable[[str, int], bool]
 ) -> None:
-    """T2: who skips epochs, because a fence could not be written, runs out of them (KAFKA-9666). `written` is what
-    leaders wrote, by partition and offset: what they keep is compacted."""
+    """T2: no epoch is skipped. A coordinator that skips epochs because it could not write a fence runs out of them
+    (KAFKA-9666). `written` is what leaders wrote by partition and offset, since the logs themselves are compacted."""
     for each, (_, log) in leading_logs(world, [TRANSACTION_STATE_TOPIC]).items():
         seen: dict[tuple[str, int], int] = {}
         for offset, record in sorted(written.get(str(each), {}).items()):

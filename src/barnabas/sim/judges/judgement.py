@@ -1,4 +1,4 @@
-"""What is judged when a run has ended and the cluster is whole again."""
+"""What is judged at the end of a run, when the cluster is whole again."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from barnabas.sim.plans.plan import RESULTS, WORKERS
 from barnabas.sim.world.world import broker_number, leading_logs
 
 TRANSACTION_NS: Final = 15_000_000_000
-"""No drawn transaction goes on for longer, and none is ended later."""
+"""No drawn transaction lasts longer, and none is ended later."""
 
 
 class Judgement:
-    """Of one run, by what its `checkers` saw."""
+    """Judges one run, by what its `checkers` saw."""
 
     def __init__(self, checkers: Checkers) -> None:
         self.checkers = checkers
@@ -113,7 +113,8 @@ class Judgement:
         await znodes_are_heeded(world, TopicPartition(topic, first), replicas)
 
     async def caches_agree(self) -> None:
-        """C14: now that it is quiet, every broker's metadata is what ZooKeeper has."""
+        """C14: at the quiet end every broker's metadata is what ZooKeeper has. C18: so are the settings of every
+        log."""
         world = self.world
         world.check("C14", len(world.brokers))
         try:
@@ -137,7 +138,7 @@ class Judgement:
                 world.violated("C18", sentence)
 
     def _transaction_may_hang(self, transactional_id: str, partition: TopicPartition, written_ns: int) -> bool:
-        """Whether the marker may be gone, or what the coordinator wrote of the transaction."""
+        """Whether the transaction's marker, or the coordinator's record of it, may be lost."""
         losses, ids = self.logs.losses, self._producer_ids(transactional_id)
         return losses.may_be_lost(str(partition), since_ns=written_ns, producer_ids=ids) or losses.may_be_lost(
             self.checkers.transactions_partition(transactional_id),
@@ -149,8 +150,8 @@ class Judgement:
         return [number for number, name in self.history.transactional_ids.items() if name == transactional_id]
 
     def _transaction_may_be_lost(self, transactional_id: str, sent: Sent) -> bool:
-        """Whether a record of the transaction may be lost, the marker that lies somewhere behind it, or what its
-        coordinator wrote of that transactional id."""
+        """Whether a record of the transaction may be lost, or its end marker behind that, or the coordinator's record
+        of its id."""
         losses, partition = self.logs.losses, f"{sent.topic}-{sent.partition}"
         ended_ns = sent.answered_ns + TRANSACTION_NS  # the last is written a while after the outcome is told
         return (
@@ -167,7 +168,8 @@ class Judgement:
         )
 
     def _may_be_gone(self, sent: Sent) -> bool:
-        """Whether nobody is promised the record any more: compacted, or deleted by an administrator or its age."""
+        """Whether nobody is promised the record any more: it was compacted, or deleted by an administrator or by
+        retention."""
         return (
             sent.topic in self.checkers.compacted
             or sent.sent_ns <= self.checkers.gone_ns(sent.topic)
@@ -177,7 +179,7 @@ class Judgement:
     async def _read_all(
         self, cluster: ClusterClient, isolation: int = READ_UNCOMMITTED
     ) -> tuple[dict[Place, bytes], dict[str, int]]:
-        """Every committed record of every topic by place, and where each partition begins."""
+        """Every committed record of every topic by partition and offset, and the first offset of each partition."""
         everything: dict[Place, bytes] = {}
         starts: dict[str, int] = {}
         for topic, partitions in self.checkers.topics().items():
@@ -203,7 +205,7 @@ class Judgement:
         return everything, starts
 
     async def _workers_are_exact(self, cluster: ClusterClient, counting: dict[Place, bytes]) -> None:
-        """T6, of topics that were never made anew."""
+        """T6, for topics that were never made again."""
         sources = {str(action.arguments["topic"]) for action in self.checkers.plan.actions if action.name == "work"}
         topics = {topic: numbers for topic, numbers in self.checkers.topics().items() if topic in sources}
         partitions = [TopicPartition(topic, number) for topic, numbers in topics.items() for number in numbers]
@@ -215,7 +217,8 @@ class Judgement:
         every_record_has_one_result(self.world, counting, known, may_be_lost, logs.deleted_to, logs.cleaned_anywhere_to)
 
     async def commits_stay(self, cluster: ClusterClient) -> None:
-        """G1: an acknowledged commit is still there, or a later one, also when it was looked for what has expired."""
+        """G1: an acknowledged commit is still there, or a later one, also after brokers have looked for expired
+        offsets."""
         if (every_ms := self.checkers.plan.config.get("offsets.retention.check.interval.ms")) is not None:
             await cluster.pause(int(every_ms) + 500)
         await groups_are_listed(self.checkers, cluster)

@@ -1,8 +1,9 @@
-"""Watches whom coordinators of groups hear: G9. A member is heard in the generation that its group is in, by the id and
-the name that it has, and nobody else is; a group has no more members than it may have, and none when it is deleted.
+"""Watches which requests group coordinators accept (G9). A coordinator accepts a member's request only in the group's
+present generation, under the member's id and static name. A group has no more members than `group.max.size`, and a
+deleted group has none.
 
-What comes of a wrong answer is hardly ever seen: a member that is not thrown out in time, an offset of somebody who has
-read nothing. So each answer is looked at when it is given.
+A wrong answer hardly ever shows: a member stays in too long, or an offset comes from somebody who has read nothing. So
+each answer is judged when it is given.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class AdmissionWatch:
     def _is_heard(self, group: Group, what: str, member_id: str, name: str | None, generation_id: int) -> None:
         known = group.members.get(member_id)
         if known is None or generation_id != group.generation_id or name not in (None, known.group_instance_id):
-            self._wrong(group, f"takes a {what} of {member_id!r}, called {name}, in generation {generation_id} of")
+            self._wrong(
+                group, f"accepts a {what} of {member_id!r} with the name {name} in generation {generation_id} of"
+            )
 
     def _beaten(
         self, error: ErrorCode, group: Group, member_id: str, name: str | None, generation_id: int, now: Now
@@ -54,20 +57,20 @@ class AdmissionWatch:
         if error in _HEARD:
             self._is_heard(group, "heartbeat", member_id, name, generation_id)
             if (error is ErrorCode.REBALANCE_IN_PROGRESS) != (group.state is PREPARING):
-                self._wrong(group, f"says {error.name} to {member_id!r}, of")
+                self._wrong(group, f"answers {error.name} to {member_id!r} in")
 
     def _synced(self, decided: GroupDecision, group: Group, sync: Sync, ticket: Ticket, now: Now) -> None:
-        """Who asks for its share is told, or waits, or is refused."""
+        """A SyncGroup is answered with the member's own assignment, waits, or is refused."""
         own = [answer for of, answer in decided.answers if of is ticket and isinstance(answer, SyncResult)]
         if own and own[0].error not in _HEARD:
             return
         self.world.check("G9")
         self._is_heard(group, "sync", sync.member_id, sync.group_instance_id, sync.generation_id)
         if sync.protocol_name not in (None, group.protocol_name):
-            self._wrong(group, f"takes a sync by {sync.protocol_name}, and not {group.protocol_name}, of")
+            self._wrong(group, f"accepts a sync with {sync.protocol_name}, and not {group.protocol_name}, in")
         known = group.members.get(sync.member_id)
         if own and own[0].error is ErrorCode.NONE and known is not None and own[0].assignment != known.assignment:
-            self._wrong(group, f"tells {sync.member_id!r} of another share than its own in")
+            self._wrong(group, f"gives {sync.member_id!r} another assignment than its own in")
 
     def _around_commit_error(self, original: Any) -> Any:
         def commit_error(
@@ -82,7 +85,7 @@ class AdmissionWatch:
             if not (transactional and nobody):
                 self._is_heard(group, "commit", member_id, name, generation_id)
             if not transactional and group.state is COMPLETING:
-                self._wrong(group, f"takes a commit of {member_id!r}, which has not heard of its share in")
+                self._wrong(group, f"accepts a commit of {member_id!r}, which has no assignment yet, in")
             return error
 
         return commit_error
@@ -94,22 +97,23 @@ class AdmissionWatch:
         if outcome[0] is ErrorCode.NONE and (
             member_id in group.members or member_id in group.pending_members or name in group.static_members
         ):
-            self._wrong(group, f"tells {member_id!r}, called {name}, that it has left")
+            self._wrong(group, f"keeps {member_id!r}, with the name {name}, that has left")
 
     def _died(self, before: GroupState, _: object, group: Group, now: Now) -> None:
         self.world.check("G9")
         if before is not DEAD and group.state is DEAD and (group.members or group.offsets):
-            self._wrong(group, "takes for dead")
+            self._wrong(group, "marks as dead")
 
     def _has_room(self, _: object, group: Group, *__: object) -> None:
-        """Those who have a name keep their places while they are away, in Kafka as here, though others come."""
+        """Static members that are away keep their places when others join, as in Kafka, so only dynamic members are
+        counted."""
         self.world.check("G9")
         come = [member_id for member_id, member in group.members.items() if not member.is_static]
         if group.state in (COMPLETING, STABLE) and len(come) > group.limits.max_size:
             self._wrong(group, f"lets more than {group.limits.max_size} into")
 
     def _around_delete_offsets(self, original: Any) -> Any:
-        """Of a group that is at work what its members read is kept."""
+        """Offsets of topics that an active group subscribes to are not deleted."""
 
         async def delete_offsets(groups: GroupCoordinator, group_id: str, *arguments: Any) -> Any:
             partition = groups.partition_for(group_id)
@@ -120,13 +124,14 @@ class AdmissionWatch:
             self.world.check("G9")
             gone = [key for key, error in outcome.items() if error is ErrorCode.NONE and key.topic in read]
             if gone and group is not None:
-                self._wrong(group, f"has deleted what was committed for {gone[0]}, which is read by")
+                self._wrong(group, f"has deleted the offset of {gone[0]}, a subscribed topic, of")
             return outcome
 
         return delete_offsets
 
     def _around_partitions_deleted(self, original: Any) -> Any:
-        """Nobody begins in a topic where its namesake was left: what was committed for that is gone."""
+        """When a topic is deleted its committed offsets go as well: a group does not begin in the next topic of the
+        name where it was in this one."""
 
         async def partitions_deleted(groups: GroupCoordinator, topic_partitions: Iterable[TopicPartition]) -> None:
             deleted = list(topic_partitions)
@@ -142,20 +147,20 @@ class AdmissionWatch:
             for partition, group, key, known in before:
                 is_there = partition in groups.owned and partition.groups.get(group.group_id) is group
                 if is_there and any(known is each for each in _committed(group, key)):
-                    self._wrong(group, f"has heard that {key} is deleted, and keeps what was committed for it by")
+                    self._wrong(group, f"keeps the offset of the deleted partition {key} of")
 
         return partitions_deleted
 
 
 def _committed(group: Group, key: TopicPartition) -> Iterator[CommitRecord]:
-    """What counts, and what is about to, be its transaction open."""
+    """The committed offset of the partition, and those of open transactions."""
     for known in (group.offsets.committed, *group.offsets.pending_transactional.values()):
         if key in known:
             yield known[key]
 
 
 def subscribed(group: Group) -> dict[str, None]:
-    """What members of a group that is at work have said that they read, as far as all of that can be read."""
+    """The topics that the members of an active group subscribe to; none where a subscription cannot be read."""
     topics: dict[str, None] = {}
     if group.state is not STABLE or group.protocol_type != "consumer":
         return topics

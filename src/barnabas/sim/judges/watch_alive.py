@@ -1,8 +1,7 @@
-"""Watches who is taken for alive: C21. Who comes and goes in ZooKeeper comes and goes with the controller, and then
-with every broker, by which clients know where to go; who has come back is not taken for one that leaves; and a
-replica whose disk has failed counts as gone with the controller until its broker has it again; and who is gone is in
-no ISR that has another member; and who runs is registered. Nobody is late who was not hindered.
-"""
+"""Watches who counts as alive (C21). When a broker comes or goes in ZooKeeper, the controller learns of it, and then
+every broker, whose metadata tell clients where to go. A broker that is back does not count as shutting down. A replica
+on a failed disk counts as offline with the controller until its broker has it again. A dead broker is in no ISR with
+other members, and a running one is registered. A node that was hindered may be late."""
 
 from __future__ import annotations
 
@@ -15,34 +14,35 @@ from barnabas.sim.world.probes import Probes, node
 from barnabas.sim.world.world import World, broker_name, broker_number
 
 HEARD_NS: Final = 5_000_000_000
-"""For the controller to hear of it."""
+"""For the controller to learn of a change."""
 REGISTERED_NS: Final = 10_000_000_000
-"""For a broker to give a connection up that does not answer, and to begin a session."""
+"""For a broker to give up a connection that does not answer, and to begin another session."""
 TOLD_NS: Final = 10_000_000_000
-"""For the controller to tell a broker, whom it may not have reached at first."""
+"""For the controller to tell a broker, which it may not reach at first."""
 
 
 class AliveWatch:
     def __init__(
         self, world: World, ensemble: ZooKeeperWatch, reached_since: Callable[[str, str], int], probes: Probes
     ) -> None:
-        """`reached_since` asks of two nodes since when both run, and nothing keeps one from telling the other."""
+        """`reached_since` is asked for two nodes: since when both run and nothing keeps one from telling the other."""
         self.world = world
         self.ensemble = ensemble
         self._reached_since = reached_since
         self._wrong_ns: dict[tuple[str, int, int], int] = {}
-        """By who takes a broker for what it is not, that broker, and the controller's epoch: since when."""
+        """By the node that is wrong, the broker that it is wrong about, and the controller's epoch: since when."""
         self._unlike_ns: dict[tuple[str, str, int], int] = {}
-        """By broker, replica, and the controller's epoch: since when the one has it and the other does not."""
+        """By broker, replica and controller epoch: since when broker and controller disagree on whether the replica is
+        online."""
         self._believed: dict[tuple[str, str, int, int], None] = {}
-        """By broker, replica, the controller's epoch and since when the broker is registered: who has lost what, as the
-        controller knew when it was last looked."""
+        """By broker, replica, controller epoch and registration: the offline replicas that the controller knew of at
+        the last look."""
         self._in_sync_ns: dict[tuple[str, int, int], int] = {}
-        """By partition, broker that is gone, and the controller's epoch: since when it is in the ISR all the same."""
+        """By partition, dead broker and controller epoch: since when the broker is in the ISR nevertheless."""
         self._leaving_ns: dict[tuple[int, int], int] = {}
-        """By broker that is back, and the controller's epoch: since when it is taken for one that leaves."""
+        """By returned broker and controller epoch: since when it counts as shutting down nevertheless."""
         self._unregistered_ns: dict[tuple[str, int], int] = {}
-        """By broker and its life: since when it could be registered, and is not."""
+        """By broker and its process: since when it could be registered, and is not."""
         probes.around(ReplicaStateMachine, "startup", self._around_startup)
 
     def look(self) -> None:
@@ -67,7 +67,7 @@ class AliveWatch:
         self._look_at_isrs()
 
     def look_at_those_who_run(self) -> None:
-        """Whose session is over begins another, and registers once more."""
+        """A broker whose session has ended begins another one and registers again."""
         world, before, self._unregistered_ns = self.world, self._unregistered_ns, {}
         for name, broker in world.brokers.items():
             process = world.nodes[name].process
@@ -96,7 +96,8 @@ class AliveWatch:
         return startup
 
     def has_taken_over(self, name: str, since_ns: int, dead: list[int]) -> None:
-        """Who begins to rule takes those out of the ISRs that were dead before: nobody else tells it of them."""
+        """A new controller removes from the ISRs the brokers that died before its election: no watch will tell it of
+        them."""
         world, ensemble = self.world, self.ensemble
         rules = name == broker_name(ensemble.controller) and since_ns == ensemble.reigns_since_ns
         if not rules or not world.metadata_version.is_alter_partition_supported:
@@ -112,15 +113,15 @@ class AliveWatch:
                 )  # fmt: skip
 
     def _refuses(self, name: str) -> bool:
-        """Whether ZooKeeper takes it for somebody else."""
+        """Whether ZooKeeper refuses to authenticate the broker."""
         return self.world.coordinator is None or name in self.world.coordinator.refuse_sessions
 
     def _look_at_isrs(self) -> None:
-        """A leader waits for every member of its ISR; for one that is gone no longer than its controller takes."""
+        """A leader waits for every member of its ISR, so a dead member is there no longer than the controller needs."""
         world, ensemble, before = self.world, self.ensemble, self._in_sync_ns
         self._in_sync_ns = {}
         if not world.metadata_version.is_alter_partition_supported:
-            return  # a leader that writes its ISR itself may take back in whom it does not know to be gone
+            return  # a leader that writes its ISR itself may add a broker that it does not know to be gone
         deleted = world.children("/admin/delete_topics")
         for partition, state in ensemble.states.items():
             if len(state["isr"]) < 2 or partition.rpartition("-")[0] in deleted:
@@ -137,13 +138,13 @@ class AliveWatch:
                     )  # fmt: skip
 
     def _look_at_those_who_leave(self, ruler: str) -> None:
-        """Who left politely and is back may lead, and come into an ISR, like any other."""
+        """A broker that shut down cleanly and is back may lead and enter ISRs like any other."""
         ensemble, before, reign = self.ensemble, self._leaving_ns, self.world.brokers[ruler].controller.reign
         self._leaving_ns = {}
         leaving = {} if reign is None else reign.context.shutting_down_broker_ids
         alive = [] if reign is None else reign.context.live_or_shutting_down_broker_ids
         if strangers := [each for each in leaving if each not in alive]:
-            self.world.violated("C21", f"{ruler} takes {strangers} for brokers that leave, and for dead", node=ruler)
+            self.world.violated("C21", f"{ruler} believes that {strangers} shut down, and are dead", node=ruler)
         for number in [each for each in leaving if ensemble.is_back(each)]:
             since_ns = self._leaving_ns[number, ensemble.controller_epoch] = before.get(
                 (number, ensemble.controller_epoch), self.world.loop.now_ns
@@ -151,7 +152,7 @@ class AliveWatch:
             if self.world.loop.now_ns - since_ns > HEARD_NS and ensemble.is_known_since(since_ns, HEARD_NS):
                 self.world.violated(
                     "C21",
-                    f"{ruler} takes broker {number} for one that leaves, and it is back",
+                    f"{ruler} believes that broker {number} shuts down, and it is back",
                     node=broker_name(number),
                 )
 
@@ -179,7 +180,8 @@ class AliveWatch:
                     self._is_unlike(name, ruler, str(partition), partition in lost, self._unlike_ns[key])
 
     def _is_taken_back(self, name: str, ruler: str, partition: str) -> None:
-        """What was told once is not to be told again: only who has the replica can take it back."""
+        """The controller keeps a replica offline that it was told is offline: only the broker that has it can report it
+        back."""
         self.world.violated(
             "C21", f"{name} has lost its replica of {partition}, and {ruler}, which knew it, believes that it has it",
             partition, name,
@@ -204,6 +206,6 @@ class AliveWatch:
         there = "is registered" if self.ensemble.is_registered(number) else "is not registered"
         world.violated(
             "C21",
-            f"broker {number} {there}, and {name} takes it for the contrary, for {within_ns / 1e9:.0f} s",
+            f"broker {number} {there}, and {name} has believed the contrary for {within_ns / 1e9:.0f} s",
             node=name,
         )

@@ -1,9 +1,9 @@
-"""Watches the log cleaner, and knows what it may take (R18).
+"""Watches the log cleaner, and knows what it may remove (R18).
 
-All that leaders append goes into a model. When a cleaned segment is about to take the place of others, what it lacks is
-compared with the model: a record may go when a later one of its key is committed, when its transaction was aborted, or
-when it is a tombstone whose time is over; a marker when nothing of its transaction is left; nothing at or beyond the
-last stable offset, and never the last batch of a producer that is still known.
+A model holds every record that leaders appended. When a cleaned segment is about to replace others, each record that it
+lacks is looked up in the model. A record may go when a later one of its key is committed, when its transaction was
+aborted, or when it is an expired tombstone. A marker may go when no record of its transaction is left. Nothing at or
+beyond the last stable offset may go, nor the last batch of a producer that is still known.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Written(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """What is known below a last stable offset."""
+    """What is known of the records below a last stable offset."""
 
     counts: dict[int, bool]
     """Whether the record at an offset is committed."""
@@ -50,19 +50,19 @@ class CleanerWatch:
     def __init__(self, world: World, probes: Probes, may_be_lost: Callable[..., bool] = lambda *_: False) -> None:
         self.world = world
         self._may_be_lost = may_be_lost
-        """Whether what is committed may be lost of a node's copy of a partition."""
+        """Whether committed records may be lost from a node's copy of a partition."""
         self.written: dict[str, dict[int, Written]] = {}
-        """By partition and offset; of what was written twice, what the later leader wrote, or had when it began to
-        lead: it may not have been told of anything by the one before it, and hold what an earlier one wrote."""
+        """By partition and offset. Of two records at one place it is the later leader's, written or held when it was
+        elected: it may have heard nothing of the leader before it, and hold what an earlier leader wrote."""
         self._compacted: dict[str, None] = {}
         """Topics that are, or were once."""
         self._left_alone: dict[Log, None] = {}
         self.taken_at: set[tuple[str, int]] = set()
-        """By partition and offset: what a pass on any node took."""
+        """By partition and offset: what the cleaner of any node removed."""
         self._gave_way: dict[tuple[str, int], tuple[int, Written]] = {}
-        """By partition and offset of what a pass took: where the later one of its key was, and what."""
+        """By partition and offset of a removed record: the offset of the later record of its key, and that record."""
         self._passed_ms: dict[tuple[str, int], int] = {}
-        """When a pass on any node first went by a tombstone and left it."""
+        """When the cleaner of any node first passed a tombstone and kept it."""
         # A pass over a small log pauses as often as outside of the simulator over one thirty times as large.
         probes.instead(cleaner, "PIECE_BYTES", PIECE_BYTES)
         probes.instead(broker_configs, "DEDUPE_BUFFER_MIN_BYTES", 0)
@@ -97,7 +97,7 @@ class CleanerWatch:
                 with self.world.nodes[node()].disk.as_it_is():
                     for segment in log.segments if self._is_followed(log) else ():
                         for batch in segment.batches():
-                            # Who died amid an append may have done it, and leads on alone with what it has.
+                            # A broker that died amid an append may have done it, and leads on alone with what it has.
                             if batch.last_offset >= committed or batch.last_offset not in written:
                                 self._note(str(log.topic_partition), partition.leader_epoch, segment.read_batch(batch))
             return new_leader
@@ -105,7 +105,7 @@ class CleanerWatch:
         return make_leader
 
     def _is_followed(self, log: Log) -> bool:
-        """A topic that is never compacted is none of the cleaner's."""
+        """Whether the topic is or was compacted; the cleaner leaves others alone."""
         topic = log.topic_partition.topic
         if log.settings.compact:
             self._compacted[topic] = None
@@ -153,7 +153,7 @@ class CleanerWatch:
         return opening
 
     def _rises(self, name: str, log: Log) -> None:
-        """R11: no segment begins before another one ends, as after a swap that was half finished (KAFKA-12520)."""
+        """R11: segments do not overlap, as they would after a half-finished swap (KAFKA-12520)."""
         last = -1
         self.world.check("R11")
         for segment in log.segments:
@@ -180,7 +180,7 @@ class CleanerWatch:
         if all(segment in segments for segment in replaced):
             before, _ = held(replaced)
             after, last_offsets = held([cleaned])
-            # Whoever reads of this replica is not given them, whether or not its copy is one to judge by.
+            # Readers of this replica are not given them, even if its copy is none to judge by.
             self.taken_at.update((partition, offset) for offset in before if offset not in after)
         if may_be_lost:
             return
@@ -191,7 +191,9 @@ class CleanerWatch:
         stable = log.last_stable_offset
         end = segments[segments.index(replaced[-1]) + 1].base_offset
         if end > stable:
-            world.violated("R18", f"{name} cleaned {partition} to {end}, and {stable} is stable", partition, name)
+            world.violated(
+                "R18", f"{name} cleaned {partition} to {end}, and its last stable offset is {stable}", partition, name
+            )
         self._is_as_young_as_it_says(name, partition, cleaned)
         for offset, record in after.items():
             if offset not in before or (before[offset].key, before[offset].value) != (record.key, record.value):
@@ -204,7 +206,7 @@ class CleanerWatch:
                 continue
             why_not = self._why_not(name, log, offset, settled, before | after, replaced[0], after)
             if why_not:
-                world.violated("R18", f"{name} takes {partition}@{offset}: {why_not}", partition, name)
+                world.violated("R18", f"{name} removes {partition}@{offset}: {why_not}", partition, name)
         for entry in log.producers.entries.values():
             lost = entry.batches and entry.last_offset in before and entry.last_offset not in last_offsets
             if lost:
@@ -214,7 +216,8 @@ class CleanerWatch:
                 )  # fmt: skip
 
     def _is_as_young_as_it_says(self, name: str, partition: str, cleaned: Segment) -> None:
-        """R18: a batch of which records go is as young as the youngest that is left: a lookup by time ends there."""
+        """R18: the timestamp of a cleaned batch is that of its youngest remaining record, because a lookup by time
+        relies on it."""
         for batch in cleaned.batches():
             data = memoryview(cleaned.read_batch(batch))
             left = [record.timestamp for record in records_of(data, 0, len(data))]
@@ -234,7 +237,7 @@ class CleanerWatch:
         first: Segment,
         after: dict[int, Record],
     ) -> str:
-        """Why the record may not go yet; empty where it may."""
+        """Why the record may not be removed yet; empty where it may."""
         partition = str(log.topic_partition)
         record = self.written.get(partition, {}).get(offset)
         if record is None:
@@ -265,7 +268,7 @@ class CleanerWatch:
         return ""
 
     def look(self) -> None:
-        """R18: the cleaner leaves no log alone whose disk is well, and can be told from its keys."""
+        """R18: the cleaner cleans every log whose disk works and whose records have keys."""
         for name, broker in self.world.brokers.items():
             for log in broker.log_dirs.all_logs:
                 if log.uncleanable is None or log in self._left_alone:
@@ -280,7 +283,7 @@ class CleanerWatch:
     # At the end
 
     async def comes_to_its_end(self) -> None:
-        """L1: nothing is left that the cleaner had to do."""
+        """L1: in the end the cleaner has nothing left to do."""
         self.world.check("L1")
         await self.world.until(lambda: next(self._due(), None) is None, "the cleaner's end on every broker")
 
@@ -292,7 +295,7 @@ class CleanerWatch:
                     yield log
 
     def judge(self, name: str, log: Log) -> None:
-        """What a replica holds is what was written: rising, unchanged, and of each key at least the newest."""
+        """A replica holds what was written: rising offsets, unchanged records, and of each key at least the newest."""
         world, partition = self.world, str(log.topic_partition)
         if self._may_be_lost(name, partition):
             return
@@ -315,7 +318,7 @@ class CleanerWatch:
 
 
 def held(segments: Iterable[Segment]) -> tuple[dict[int, Record], dict[int, None]]:
-    """Every record by its offset, and the last offsets of all batches, also of those that were emptied."""
+    """Every record by its offset, and the last offsets of all batches, emptied ones too."""
     records: dict[int, Record] = {}
     last_offsets: dict[int, None] = {}
     for segment in segments:

@@ -1,4 +1,4 @@
-"""Watches what brokers do with what they are told: fences of epochs, producer ids, groups, requests under way."""
+"""Watches what brokers do with requests: fences of epochs, producer ids, groups, requests under way."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ClusterWatch:
         self._died_ns: dict[str, int] = {}
         """By group: when a coordinator last forgot it."""
         self._awaiting_sync: dict[tuple[str, str, int], int] = {}
-        """By node, group and generation: since when members are waited for that have not asked for their share."""
+        """By node, group and generation: since when the group waits for members that have not sent SyncGroup."""
         self.generations_may_begin_anew: Callable[[str], bool] = lambda group: False
         probes.around(Replicas, "become_leader_or_follower", self._around_control("LeaderAndIsr"))
         probes.around(Replicas, "stop_replicas", self._around_control("StopReplica"))
@@ -106,13 +106,13 @@ class ClusterWatch:
             self._controller_epochs[key] = max(seen, request.controller_epoch)
 
     def _is_stale(self, stale: bool, parts: BrokerParts, broker_epoch: int, *_: bool) -> None:
-        """What is meant for the registration that a broker has is for it, be it that the broker does not know of that
-        registration yet (KAFKA-9839)."""
+        """A broker does not refuse a request for its present registration, even before it has heard of that
+        registration (KAFKA-9839)."""
         self.world.check("C4")
         registered = self.ensemble.broker_epochs.get(parts.node.broker_id)
         if stale and registered is not None and broker_epoch >= registered:
             self.world.violated(
-                "C4", f"{node()} refuses what is meant for its epoch {broker_epoch}; it is registered in {registered}",
+                "C4", f"{node()} refuses a request for broker epoch {broker_epoch}, and is registered in {registered}",
                 node=node(),
             )  # fmt: skip
 
@@ -205,7 +205,7 @@ class ClusterWatch:
     # R5
 
     def _around_checkpoint(self, original: Any) -> Any:
-        """A replica that is there does not leave the checkpoint of high watermarks (KAFKA-769)."""
+        """A replica that exists stays in the checkpoint of high watermarks (KAFKA-769)."""
 
         def checkpoint_high_watermarks(log_dirs: Any, offsets: Any) -> None:
             names = self.world.nodes[node()].volume.names
@@ -243,7 +243,8 @@ class ClusterWatch:
         return send_request_frame
 
     def look_at_groups(self) -> None:
-        """L1: a generation begins without the members that do not sync within its rebalance timeout (KAFKA-12890)."""
+        """L1: a generation begins without the members that send no SyncGroup within the rebalance timeout
+        (KAFKA-12890)."""
         world, waiting = self.world, {}
         for name, broker in world.brokers.items():
             for partition in broker.groups.hosted:
@@ -287,8 +288,8 @@ class ClusterWatch:
         return maybe_die
 
     def _around_commit(self, original: Any) -> Any:
-        """G2: no commit of a generation is taken that another has followed, as far as any member knows. G7: what is
-        acknowledged is known, and on all replicas in sync."""
+        """G2: no commit of an earlier generation is accepted, as far as any member knows of a later one. G7: an
+        acknowledged commit is known to the coordinator, and on all replicas in sync."""
 
         async def commit_offsets(
             groups: GroupCoordinator, group: str, member: str, instance: str | None, generation: int, offsets: Any
@@ -304,7 +305,7 @@ class ClusterWatch:
         return commit_offsets
 
     def _around_transactional_commit(self, original: Any) -> Any:
-        """G2, of what counts with the end of a transaction."""
+        """G2, for offsets that count when their transaction is committed."""
 
         async def commit_transactional_offsets(
             groups: GroupCoordinator, group: str, member: str, instance: str | None, generation: int, *given: Any
@@ -364,7 +365,7 @@ class ClusterWatch:
 
 
 def _committed(groups: GroupCoordinator, group_id: str, key: TopicPartition) -> CommitRecord | None:
-    """What the coordinator knows that the group has committed."""
+    """The offsets that the coordinator knows the group has committed."""
     for partition in groups.hosted:
         group = partition.groups.get(group_id)
         if group is not None:

@@ -1,8 +1,8 @@
-"""Watches what ZooKeeper has: C17. Each znode is what the transactions made it, and neither a kill nor a power loss
-takes anything from it that was answered, nor brings a session back that was over. A session that is opened, or opened
-again, lasts for its whole time from then on.
+"""Watches what ZooKeeper has (C17). Each znode is what the transactions made it. A kill, a power loss or a snapshot
+takes nothing from it that was answered, and brings no session back that was over. A session lasts for its whole timeout
+from when it is opened or opened again.
 
-C19: whoever was away hears of what changed meanwhile, by watches that are set again; and as they were set before.
+C19: a client that was disconnected hears of the changes that it missed, by watches that are set again as they were.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SOMEBODY: Final = "somebody who was away"
 
 @dataclass(slots=True)
 class Made:
-    """What a znode's stat says: the transactions that made it, and last changed its data and its children."""
+    """What a znode's stat says: the transactions that created it, and last changed its data and its children."""
 
     czxid: int
     mzxid: int
@@ -37,8 +37,8 @@ class Made:
 
 
 class ZnodeWatch:
-    """Reckons every stat once more, from the transactions alone: by it clients know what changed while they were away,
-    and whether what they write is still about what they have read."""
+    """Computes every stat again from the transactions alone. Clients rely on stats to see what changed while they were
+    away, and whether a znode is still what they have read."""
 
     def __init__(self, world: World, probes: Probes) -> None:
         self.world = world
@@ -52,7 +52,7 @@ class ZnodeWatch:
             probes.after(Sessions, name, self._opened)
 
     def began(self, before: Ensemble | None, after: Ensemble) -> None:
-        """A process serves what it has read from its disk."""
+        """A process serves what it read from its disk."""
         restarted(self.world, before, after)
         self.world.check("C17")
         if back := [session for session in after.sessions.live if session in self.over]:
@@ -80,7 +80,8 @@ class ZnodeWatch:
         self.is_told_to_who_was_away(tree, touched, zxid)
 
     def is_told_to_who_was_away(self, tree: DataTree[Any], touched: Mapping[str, None], zxid: int) -> None:
-        """Asks for who has seen all but this transaction, as if it came back now with watches of what that touched."""
+        """Asks on behalf of a client that has seen everything before this transaction, and returns with watches on what
+        it touched."""
         made = {path: self._made.get(path) for path in touched}
         gone = [path for path, now in made.items() if now is None]
         asked = SetWatches(
@@ -94,7 +95,7 @@ class ZnodeWatch:
         untold = [path for path, event in zip(paths, tree.set_watches(asked, SOMEBODY), strict=True) if event is None]
         if untold:
             tree.watches.forget(SOMEBODY)
-            self.world.violated("C19", f"who was away in {zxid:#x} would not hear that {untold[0]} was touched in it")
+            self.world.violated("C19", f"a client that missed {zxid:#x} would not be told that it touched {untold[0]}")
 
     def _around_set_watches(self, original: Any) -> Any:
         def set_watches(tree: DataTree[Any], request: SetWatches, watcher: Any) -> Iterator[WatchEvent | None]:
@@ -106,7 +107,7 @@ class ZnodeWatch:
         return set_watches
 
     def _are_as_they_were(self, request: SetWatches) -> None:
-        """Whoever watches the data of a znode has seen it; who waits for one to come has not."""
+        """A client with a data watch has seen the znode; a client with an exists watch has not."""
         self.world.check("C19")
         seen_to = request.relative_zxid
         for path in request.data_watches:
@@ -114,7 +115,7 @@ class ZnodeWatch:
             if (made is None or made.czxid > seen_to) and self._gone_in.get(path, -1) <= seen_to:
                 self.world.violated(
                     "C19",
-                    f"somebody who has seen all to {seen_to:#x} sets a watch again on {path}, which was not there",
+                    f"a client that has seen all to {seen_to:#x} watches {path} again, which was not there",
                 )
 
     def _opened(self, session: Session[Any] | None, sessions: Sessions[Any], *arguments: Any) -> None:
@@ -174,7 +175,7 @@ def compared(world: World, when: str, before: Mapping[str, Any], after: Mapping[
 
 
 def restarted(world: World, before: Ensemble | None, after: Ensemble) -> None:
-    """What was not logged when the process died was not answered either; it may be gone."""
+    """What was not logged when the process died was not answered either, so it may be gone."""
     if before is None:
         return
     was, now = before.committed, after.committed
@@ -191,7 +192,7 @@ def is_kept(world: World) -> None:
 
 
 def survives_a_snapshot(world: World) -> None:
-    """What a snapshot of now would give back is what is there."""
+    """A snapshot taken now would restore what is there."""
     coordinator = world.coordinator
     assert coordinator is not None
     tree: DataTree[Any] = DataTree()
@@ -203,7 +204,7 @@ def survives_a_snapshot(world: World) -> None:
 
 
 def survives_a_power_loss(world: World) -> None:
-    """What a kill would leave of ZooKeeper now a power loss would leave as well: it answers what is on the platter."""
+    """A power loss now would leave what a kill would leave: ZooKeeper answers only what is on the platter."""
     machine = world.nodes[ZOOKEEPER]
     world.check("C17")
     if machine.disk.errors:

@@ -1,8 +1,8 @@
-"""Watches what coordinators know beside what their logs tell: G9 of groups, T9 of transactions.
+"""Watches whether coordinators know what their logs say: G9 for groups, T9 for transactions.
 
-Who leads a partition of ``__consumer_offsets`` coordinates its groups, and nobody else does: whoever asks a coordinator
-that was is told what was. And what a coordinator knows is what the records of its log tell, which are read here once
-more: when it has loaded them, and at the end. What it knows and has not written is gone with the next coordinator.
+The leader of a partition of ``__consumer_offsets`` coordinates its groups, and no other broker does: a former
+coordinator would answer with what was. What a coordinator knows is what the records of its log say. These are read here
+once more, when it has loaded them and at the end. What it knows and has not written is lost to the next coordinator.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from barnabas.wire.records import BatchHeader, batches, records_of
 LATE_NS: Final = 5_000_000_000
 """For a partition to be loaded, and for a broker that stops to have stopped."""
 LEADS_NO_MORE_NS: Final = 1_000_000_000
-"""For a broker that runs to coordinate no more what it leads no more, be it that its disk has failed."""
+"""For a running broker to stop coordinating a partition that it no longer leads, also because its disk failed."""
 Place: TypeAlias = tuple[str, TopicPartition]
-"""A group, and what it reads."""
+"""A group, and a partition that it reads."""
 
 
 @dataclass(slots=True)
 class ToldOffsets:
-    """What the records of a log tell that groups have committed: the record's offset, and what it says."""
+    """What the records of a log say that groups have committed: the record's offset, and the committed offset."""
 
     committed: dict[Place, tuple[int, int]] = field(default_factory=dict)
     in_transactions: dict[int, dict[Place, tuple[int, int]]] = field(default_factory=dict)
@@ -87,13 +87,14 @@ class CoordinatorWatch:
         self.world = world
         self.logs = logs
         self._unlike_ns: dict[tuple[str, int, bool], int] = {}
-        """By node, partition and whether it leads: since when it does not coordinate what it leads, or the reverse."""
+        """By node, partition, and whether the node leads it: since when it coordinates what it does not lead, or the
+        reverse."""
         self._unwritten: dict[tuple[str, int, str], None] = {}
-        """By node, life and partition: of what it could not write its log may have all the same, or nothing."""
+        """By node, process and partition: writes that failed; the log may have them nevertheless."""
         self._writing: dict[tuple[str, int, str], int] = {}
         """By node, life and partition: how many records are on their way to the log."""
         self._given: dict[str, ProducerIdAndEpoch] = {}
-        """By transactional id: whom it was last given to."""
+        """By transactional id: the producer id and epoch that it was last given."""
         probes.after(OffsetsPartition, "complete", self._loaded)
         probes.after(OffsetsPartition, "replay_marker", self._ended)
         probes.around(Group, "join", self._around_join)
@@ -131,23 +132,23 @@ class CoordinatorWatch:
         self._unlike_ns = unlike
 
     def _look_at_names(self, name: str, owned: Iterable[OffsetsPartition]) -> None:
-        """Who comes again by its name is known, whoever coordinates its group by now."""
+        """A group's index of static names agrees with its members, so a static member that comes again is known."""
         for group in (group for partition in owned for group in partition.groups.values()):
             named = {each.group_instance_id: each.member_id for each in group.members.values() if each.is_static}
             if group.static_members != named:
                 self.world.violated(
-                    "G9", f"{name} knows {group.static_members} of group {group.group_id} by their names; its static "
-                    f"members are {named}", node=name,
+                    "G9", f"{name} knows the static members {group.static_members} of group {group.group_id}; they are "
+                    f"{named}", node=name,
                 )  # fmt: skip
 
     def _look_at_transactions(self, name: str, owned: Iterable[OffsetsPartition]) -> None:
-        """Whoever asks for what is stable waits for the transactions that are open (KIP-447)."""
+        """An offset that an open transaction is about to replace is unstable (KIP-447)."""
         for group in (group for partition in owned for group in partition.groups.values()):
             for key in [key for places in group.offsets.pending_transactional.values() for key in places]:
                 if not group.offsets.is_unstable(key):
                     self.world.violated(
-                        "G9", f"{name} takes group {group.group_id}'s offset of {key} for stable; a transaction that "
-                        "is open has another", str(key), name,
+                        "G9", f"{name} takes group {group.group_id}'s offset of {key} for stable; an open "
+                        "transaction has another", str(key), name,
                     )  # fmt: skip
 
     def _is_unlike(self, name: str, number: int, leads: bool) -> None:
@@ -171,7 +172,7 @@ class CoordinatorWatch:
         self._look_at_names(node(), [partition])
 
     def _around_join(self, original: Any) -> Any:
-        """What a member says that it wants, and has, is what the group shares by, unless it is refused."""
+        """A member's protocols and subscription are what it sent in JoinGroup, unless it was refused."""
 
         def join(group: Group, asked: Join, ticket: Ticket, now: Now) -> GroupDecision:
             decided: GroupDecision = original(group, asked, ticket, now)
@@ -180,7 +181,7 @@ class CoordinatorWatch:
             self.world.check("G9")
             if not refused and member is not None and member.protocols != asked.protocols:
                 self.world.violated(
-                    "G9", f"{node()} takes {member.member_id} into {group.group_id}, and not what it says of itself",
+                    "G9", f"{node()} takes {member.member_id} into {group.group_id} with other protocols than it sent",
                     node=node(),
                 )  # fmt: skip
             return decided
@@ -188,18 +189,18 @@ class CoordinatorWatch:
         return join
 
     def _stored(self, before: GroupState, _: object, group: Group, write: Write, error: ErrorCode, *__: object) -> None:
-        """A group has the share that is written for the generation that it is in."""
+        """A group takes the assignment that was written for its present generation."""
         self.world.check("G9")
         settles = before is not STABLE and group.state is STABLE
         if settles and write.generation_id != group.generation_id:
             self.world.violated(
-                "G9", f"{node()} takes generation {group.generation_id} of {group.group_id} for settled by what was "
-                f"written for {write.generation_id}", node=node(),
+                "G9", f"{node()} settles generation {group.generation_id} of {group.group_id} by the assignment that "
+                f"was written for generation {write.generation_id}", node=node(),
             )  # fmt: skip
 
     def _ended(self, _: object, partition: OffsetsPartition, producer_id: int, committed: bool) -> None:
-        """What a transaction has committed counts, or not, by the marker in the log of the groups, and when that is on
-        all replicas in sync. Where one was refused behind its append, another one follows."""
+        """A transaction's offsets count, or not, by the marker in the group's log, once that is on all replicas in
+        sync. Where a marker was refused after its append, another one follows."""
         name, kept_in = node(), f"{GROUP_METADATA_TOPIC}-{partition.partition}"
         log = self.logs.of.get((name, kept_in))
         chain = None if log is None else self.logs.chain_of(log)
@@ -211,8 +212,8 @@ class CoordinatorWatch:
         wanted = LinkKind.COMMIT if committed else LinkKind.ABORT
         if not any(link.kind is wanted and link.last < log.high_watermark for link in markers):
             self.world.violated(
-                "G9", f"{name} takes the transaction of producer {producer_id} for ended; {kept_in} has {markers} of "
-                f"its end, and reaches {log.high_watermark}", kept_in, name,
+                "G9", f"{name} counts the transaction of producer {producer_id} as ended; {kept_in} has the markers "
+                f"{markers}, and the high watermark {log.high_watermark}", kept_in, name,
             )  # fmt: skip
 
     def _compare_offsets(self, name: str, partition: OffsetsPartition) -> None:
@@ -230,7 +231,7 @@ class CoordinatorWatch:
             for place, kept in offsets.committed.items()
         }
         right = {place: offset for place, (_, offset) in told.committed.items()}
-        self._differ("G9", name, kept_in, "of committed offsets", known, right)
+        self._differ("G9", name, kept_in, "committed offsets", known, right)
         known_in_transactions = {
             (producer_id, group_id, place): kept.committed.offset
             for group_id, offsets in of_groups.items()
@@ -242,17 +243,17 @@ class CoordinatorWatch:
             for producer_id, places in told.in_transactions.items()
             for place, (_, offset) in places.items()
         }
-        self._differ("G9", name, kept_in, "of open transactions' offsets", known_in_transactions, right_in_transactions)
+        self._differ("G9", name, kept_in, "offsets of open transactions", known_in_transactions, right_in_transactions)
         self._compare_shares(name, kept_in, partition, told)
 
     def _compare_shares(self, name: str, kept_in: str, partition: OffsetsPartition, told: ToldOffsets) -> None:
-        """Who is in a group, and what each has, of groups that do not share anew just now."""
+        """The members and assignments of groups that are not rebalancing."""
         groups = partition.groups
         known = {group_id: shared for group_id, group in groups.items() if (shared := _shared(group)) is not None}
         at_rest = [group_id for group_id in {**told.groups, **known} if group_id in known or group_id not in groups]
         read = ((group_id, told.groups[group_id]) for group_id in at_rest if group_id in told.groups)
         right = {group_id: _settled(read_group(group_id, record)) for group_id, record in read}
-        self._differ("G9", name, kept_in, "of groups", known, right)
+        self._differ("G9", name, kept_in, "groups", known, right)
 
     def _differ(
         self, invariant: str, name: str, kept_in: str, of_what: str, known: dict[Any, Any], right: dict[Any, Any]
@@ -262,7 +263,7 @@ class CoordinatorWatch:
         if wrong:
             key = wrong[0]
             self.world.violated(
-                invariant, f"{of_what} {name} knows {known.get(key)} for {key}, and {kept_in} tells {right.get(key)}",
+                invariant, f"{of_what}: {name} has {known.get(key)} for {key}, and {kept_in} has {right.get(key)}",
                 kept_in, name,
             )  # fmt: skip
 
@@ -327,8 +328,8 @@ class CoordinatorWatch:
                 )  # fmt: skip
 
     def _around_complete(self, original: Any) -> Any:
-        """A transaction is over when it is over everywhere: no partition that it wrote to has it open still, or may
-        have it open again, since no follower has its end."""
+        """A transaction is complete when it is over everywhere: no partition has it open, or could have it open again
+        because no follower has its end marker."""
 
         def complete(machine: TransactionMachine, now_ms: int) -> TransactionMetadata:
             for partition in () if self.world.clocks_touched else machine.metadata.partitions:
@@ -350,12 +351,13 @@ class CoordinatorWatch:
         return init_producer_id
 
     def forgets(self, transactional_id: str) -> None:
-        """Whoever has the id next is given another producer id: it is no more, and who had it can do nothing by it."""
+        """A forgotten transactional id gets another producer id next time; its former producer can do nothing by the
+        id."""
         self._given.pop(transactional_id, None)
 
     def is_fenced(self, kept_in: str, transactional_id: str, given: ProducerIdAndEpoch) -> None:
-        """Who had the id before is fenced by a later epoch of the same producer id, as long as there are any: another
-        producer id fences nobody."""
+        """The former producer of an id is fenced by a later epoch of the same producer id, as long as there are epochs
+        left; another producer id would fence nobody."""
         before, self._given[transactional_id] = self._given.get(transactional_id), given
         self.world.check("T9")
         if before is None:
@@ -391,7 +393,7 @@ class CoordinatorWatch:
             if link.kind in (LinkKind.COMMIT, LinkKind.ABORT) and link.timestamp_ms >= decided_ms
         ]
         if markers and min(markers) >= reached:
-            what = f"has its end at {min(markers)}, and {reached} is reached"
+            what = f"has its marker at {min(markers)}, and the high watermark {reached}"
         elif not markers and own and own[0].kind is LinkKind.DATA:
             what = f"has it open at {own[0].base}"
         else:
@@ -400,18 +402,18 @@ class CoordinatorWatch:
             world.waive("T9")
         else:
             world.violated(
-                "T9", f"{node()} takes the transaction of producer {ended.producer_id} for over; {chain.node} leads "
+                "T9", f"{node()} counts the transaction of producer {ended.producer_id} as over; {chain.node} leads "
                 f"{partition} and {what}", partition, chain.node,
             )  # fmt: skip
 
     def _leads(self, name: str, topic_partition: TopicPartition) -> bool:
-        """Whether it says so itself: who has lost power and starts has yet to hear what others kept of its log."""
+        """Whether the broker itself says so: after a power loss it has yet to hear what others kept of its log."""
         broker = self.world.brokers.get(name)
         partition = None if broker is None else broker.replicas.partition(topic_partition)
         return partition is not None and partition.is_leader
 
     def _compare_transactions(self, name: str, broker: Broker, kept_in: str, log: Log) -> None:
-        """What counts of an id is what the last record of it says."""
+        """The state of a transactional id is what its last record says."""
         if self._may_be_unwritten(name, kept_in, "T9"):
             return
         right: dict[str, Any] = {}
@@ -420,7 +422,7 @@ class CoordinatorWatch:
             if transactional_id is not None:
                 right[transactional_id] = None if value is None else _told(read_transaction(value))
         known = {transactional_id: self._known(broker, transactional_id) for transactional_id in right}
-        self._differ("T9", name, kept_in, "of transactions", known, right)
+        self._differ("T9", name, kept_in, "transactions", known, right)
 
     def _known(self, broker: Broker, transactional_id: str) -> tuple[object, ...] | None:
         try:
@@ -430,7 +432,7 @@ class CoordinatorWatch:
 
 
 def _shared(group: Group) -> StoredGroup | None:
-    """What its log has to tell of a group; none where it never shared anything, or is about to do so anew."""
+    """What the log should say of the group; None where it never had an assignment, or is rebalancing."""
     members, name = group.members.values(), group.protocol_name
     if not group.generation_id or group.state not in (STABLE, EMPTY) or any(each.awaits_join for each in members):
         return None
@@ -444,12 +446,12 @@ def _shared(group: Group) -> StoredGroup | None:
 
 
 def _settled(told: StoredGroup) -> StoredGroup:
-    """A group that has members is at rest only when its record is written."""
+    """The time of a group with members is not compared: it is settled only when its record is written."""
     return replace(told, current_state_timestamp_ms=0) if told.members else told
 
 
 def _told(metadata: TransactionMetadata) -> tuple[object, ...]:
-    """What a record has of it."""
+    """What a record says of a transaction."""
     return (
         metadata.producer_id, metadata.producer_epoch, metadata.timeout_ms, metadata.state.title,
         tuple(sorted(metadata.partitions)), metadata.start_ms, metadata.last_update_ms,

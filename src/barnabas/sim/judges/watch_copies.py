@@ -1,10 +1,10 @@
-"""Asks copies of logs what would be left, had it come to that just now: R27 of a log that is cut, R15 of one whose
-broker is killed amid the swap of a cleaned segment, and R13 of one that has what its leader never had.
+"""Opens copies of logs in memory and asks what would be left of them just now: after a cut (R27), after a kill amid the
+swap of a cleaned segment (R15), and of records that the leader never had (R13, R24).
 
-Logs are cut, and brokers killed, in few moments of a run. A copy of a log's files in memory may be opened and cut in
-any: that of a leader that has just aborted a transaction, or whose log is four times as long as when it was asked last.
-What the copy keeps beside its batches has to be what these tell. And whoever begins to lead, and did not hear of an
-epoch before, is asked as by a follower with a record of that epoch.
+Logs are cut, and brokers killed, in few moments of a run. A copy can be opened and cut in any. A log is copied when its
+leader has aborted a transaction, and when it has grown to four times the batches that it had last time. What the copy
+keeps beside its batches has to be what its batches say. A new leader that missed an epoch is asked on behalf of a
+follower that has a record of that epoch.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from barnabas.sim.judges.watch_logs import LogWatch
 
 OPENING: Final = Log.opening
-"""As it is: nobody who watches logs is told of a copy."""
+"""The function before any probe wraps it, so that no watcher of logs is told of a copy."""
 FEW: Final = 4
-"""Batches of a log that is asked for the first time."""
+"""Batches of a log that is copied for the first time."""
 UNTOLD: Final = -1
 """For the epoch of a broker."""
 UNHEARD_OF: Final = Record(0, EPOCH_MS, None, b"what no leader has", ())
@@ -46,15 +46,16 @@ UNHEARD_OF: Final = Record(0, EPOCH_MS, None, b"what no leader has", ())
 
 class CopyWatch:
     def __init__(self, world: World, logs: LogWatch, derived: DerivedWatch, probes: Probes) -> None:
-        """Behind the probes of `logs`, whose chains are as the logs are when this one looks."""
+        """Its probes run behind those of `logs`, so that chains are up to date when it looks."""
         self.world = world
         self.logs = logs
         self.derived = derived
         self._asks_at: dict[tuple[Log, bool], int] = {}
-        """By log, and whether its aborted transactions are counted, or its batches: with how many it is asked next."""
+        """By log, and whether its aborted transactions are counted or its batches: how many there are at the next
+        copy."""
         self._swaps: dict[Log, int] = {}
         self._amid: list[Volume] | None = None
-        """The log's files as they were at each step of the swap that is under way."""
+        """The log's files at each step of the swap that is under way."""
         probes.after(Log, "append_as_leader", self._appended)
         probes.around(Log, "replace_segments", self._around_replace)
         probes.after(Segment, "change_suffix", self._renamed)
@@ -74,7 +75,7 @@ class CopyWatch:
             self.ask_what_a_cut_leaves(log, chain)
 
     def ask_what_a_cut_leaves(self, log: Log, chain: Chain) -> None:
-        """Of its last batch alone, after a kill; of an aborted transaction that is its end."""
+        """Cuts the copy's last batch off, after a kill; where a transaction was aborted, that batch is its marker."""
         if self.logs.cleaned_to(chain.partition, chain.topic_id) or log.log_start_offset >= chain.links[-1].base:
             return
         self.world.check("R27")
@@ -94,8 +95,8 @@ class CopyWatch:
         self.derived.look_at_timestamps(opened, left)
 
     def ask_whether_it_is_the_same(self, log: Log, opened: Log, chain: Chain) -> None:
-        """R15: of two copies in two directories a start drops one where they are the same; not where one of them lacks
-        the last batch."""
+        """R15: a start that finds a log in two directories drops one only where both are the same, and not where one
+        lacks the last batch."""
         self.world.check("R15")
         if chain.links[-1].base not in (log.log_start_offset, opened.log_start_offset) and opened.ends_as(log):
             self.world.violated(
@@ -128,7 +129,7 @@ class CopyWatch:
             self._amid.append(self._files(segments.active.directory, node()))
 
     def ask_what_a_kill_leaves(self, log: Log, files: Volume) -> None:
-        """`files` are those of a moment of the swap that is over."""
+        """`files` are those of one moment of the swap, which is over by now."""
         self.world.check("R15")
         with self.world.nodes[node()].disk.as_it_is():
             right = list(_batches(log))
@@ -139,7 +140,7 @@ class CopyWatch:
         elif missing:
             place = str(log.topic_partition)
             self.world.violated(
-                "R15", f"who is killed amid the swap of a cleaned segment of {place} starts without {missing[:3]}, "
+                "R15", f"a broker killed amid the swap of a cleaned segment of {place} starts without {missing[:3]}, "
                 f"{len(missing)} of {len(right)} batches", place, node(),
             )  # fmt: skip
 
@@ -158,8 +159,8 @@ class CopyWatch:
             self.ask_where_they_part(partition, log, chain, at, missed)
 
     def ask_whether_it_has_all(self, partition: Partition, log: Log, missed: int) -> None:
-        """R24: a follower that ends where its leader does, with what only the leader of the epoch `missed` had, does
-        not count as having all."""
+        """R24: a follower whose log ends where the leader's does, but with a record of the epoch `missed`, does not
+        count as having all."""
         self.world.check("R24")
         end = log.log_end_offset
         asked = FetchRequest.FetchPartition(
@@ -170,13 +171,13 @@ class CopyWatch:
             if partition.record_fetch_of_all(follower, UNTOLD, log.topic_id or ZERO_UUID, asked, now_ms):
                 place = str(partition.topic_partition)
                 sentence = (
-                    f"{node()} takes {follower} to have all of {place} before {end}, which ends in epoch {missed}"
+                    f"{node()} believes that {follower} has all of {place} before {end}, which ends in epoch {missed}"
                 )
                 self.world.violated("R24", f"{sentence}, of which nobody told {node()}", place, node())
 
     def ask_where_they_part(self, partition: Partition, log: Log, chain: Chain, at: int, missed: int) -> None:
-        """R13: a follower that has the same before `at`, and what only the leader of the epoch `missed` had there, is
-        told to cut just that, by a fetch or where epochs end (KIP-101, KIP-279, KIP-595)."""
+        """R13: a follower has the leader's records before `at`, and there a record of the epoch `missed`. The answers
+        to Fetch and to OffsetForLeaderEpoch make it cut just that record (KIP-101, KIP-279, KIP-595)."""
         for ask in (_by_a_fetch, _by_epochs):
             self.world.check("R13")
             opened = self.opened(log, self._files(log.directory, chain.node))
@@ -193,15 +194,15 @@ class CopyWatch:
                 opened.truncate_to(cut, now_ms=self._now_ms())
             if opened.log_end_offset != at:
                 self.world.violated(
-                    "R13", f"{chain.node} leads {chain.partition} in epoch {partition.leader_epoch}, and who has the "
-                    f"same before {at} and then a record of epoch {missed} is left with what is before "
+                    "R13", f"{chain.node} leads {chain.partition} in epoch {partition.leader_epoch}; a follower with "
+                    f"the same before {at} and then a record of epoch {missed} cuts its log at "
                     f"{opened.log_end_offset}", chain.partition, chain.node,
                 )  # fmt: skip
 
     # Copies
 
     def _files(self, directory: str, name: str) -> Volume:
-        """A volume of its own with all that a killed process leaves in the directory."""
+        """A volume of its own with all files that a killed process leaves in the directory."""
         volume = Volume()
         for path, inode in self.world.nodes[name].volume.names.items():
             if path.startswith(f"{directory}/"):
@@ -213,8 +214,8 @@ class CopyWatch:
     def opened(
         self, log: Log, files: Volume, *, recovery_point: int | None = None, log_start_offset: int | None = None
     ) -> Log:
-        """`log` as a start finds it in `files`, with what checkpoints say (what the log has, by default); no process's,
-        so that nothing of it is watched."""
+        """`log` as a start finds it in `files`, with the checkpoints given (by default what the log has). It belongs to
+        no process, so nothing watches it."""
         disk = SimDisk(files, lambda *_: None, self._now_ms)
         disk.makedirs(log.directory)
         whose = current_incarnation.set(None)
@@ -239,14 +240,14 @@ class CopyWatch:
 
 
 def _batches(log: Log) -> Iterator[tuple[int, int]]:
-    """First and last offset of each."""
+    """The first and last offset of each batch."""
     for segment in log.segments:
         for batch in segment.batches():
             yield batch.base_offset, batch.last_offset
 
 
 def _by_a_fetch(leader: Partition, log: Log) -> int | None:
-    """Where the answer to a fetch has a follower cut its log."""
+    """Where the answer to a fetch makes a follower cut its log."""
     read = leader.read(
         log.log_end_offset, 1, current_leader_epoch=NO_EPOCH, last_fetched_epoch=log.leader_epochs.latest_epoch,
         isolation=FetchIsolation.LOG_END, only_leader=True, min_one_batch=False,
@@ -255,7 +256,7 @@ def _by_a_fetch(leader: Partition, log: Log) -> int | None:
 
 
 def _by_epochs(leader: Partition, log: Log) -> int | None:
-    """Where the answer to OffsetForLeaderEpoch has a follower cut its log."""
+    """Where the answer to OffsetForLeaderEpoch makes a follower cut its log."""
     told = leader.last_offset_for_leader_epoch(NO_EPOCH, log.leader_epochs.latest_epoch, only_leader=True)
     cut = truncation(log, *told).offset
     return cut if cut < log.log_end_offset else None

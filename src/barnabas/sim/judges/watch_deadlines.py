@@ -1,9 +1,9 @@
-"""Watches what coordinators owe those who wait: G8 and T8, that whatever has a time is done when its time is over, and
-that no transaction is aborted before, nor an offset expires. Who coordinates a group no more leaves nobody waiting.
+"""Watches the deadlines of coordinators: sessions, rebalances, commits and offsets of groups (G8), and transactions
+(T8). What is due is done in time; no transaction is aborted and no offset expires before. A coordinator that loses a
+group answers the members that wait.
 
-Members and transactions that are gone show in nothing that a client is told before somebody needs what they hold, nor
-does a commit that is never over, before somebody asks for what is stable. A coordinator that is disturbed may be late;
-from when it is not, it has `LATE_MS`.
+A member or transaction that should be gone shows only when somebody needs what it holds, and a commit that never ends
+only when somebody asks for stable offsets. A disturbed coordinator may be late; once undisturbed, it has `LATE_MS`.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from barnabas.sim.world.world import World
 
 LATE_MS: Final = 2_000
 KEPT_MS: Final = 3_000
-"""Offsets are kept for a minute at least, which is longer than most runs. So it is the checker that asks which would go
-now if they were kept for so long; no broker does."""
+"""Offsets are kept for at least a minute, longer than most runs. So no broker expires any; the checker asks which ones
+would expire now."""
 _SWEEP: Final = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 _COMMIT: Final = "offsets.commit.timeout.ms"
 
 
 class Debt(NamedTuple):
-    """What the coordinator of a group owes: a tick that is due, an answer to members that have all joined, a commit's
+    """What a coordinator owes a group: a tick that is due, an answer to members that have all joined, a commit's
     outcome."""
 
     node: str
@@ -42,7 +42,7 @@ class Debt(NamedTuple):
 
 
 class UnendedTransaction(NamedTuple):
-    """Coordinated by `node`, and open since then, or since it could not be ended."""
+    """A transaction that `node` coordinates, and since when it is open, or its end could not be written."""
 
     node: str
     since_ns: int
@@ -52,14 +52,15 @@ class DeadlineWatch:
     def __init__(self, world: World, probes: Probes) -> None:
         self.world = world
         self.owed: dict[Debt, int] = {}
-        """Since when."""
+        """By debt: since when."""
         self.open: dict[TransactionMachine, UnendedTransaction] = {}
         self.unnoted: dict[TransactionMachine, UnendedTransaction] = {}
-        """Those whose end could not be noted, though all partitions have it, until that is tried again."""
+        """Transactions that all partitions have ended and whose completion could not be written, until it is tried
+        again."""
         self._begun_ns: dict[TransactionMachine, int] = {}
-        """When it was decided that the transaction that is open begins."""
+        """By machine: when the first partition of its open transaction was added."""
         self._used_ns: dict[Group, int] = {}
-        """When a group was last seen to have members, by who coordinates it."""
+        """By group, on its coordinator: when it was last seen to have members."""
         probes.after(GroupOffsets, "written", self._settled)
         probes.around(Group, "unloaded", self._around_unloaded)
         probes.across(TransactionMachine, "add_partitions", lambda machine: machine.metadata, self._added)
@@ -93,7 +94,7 @@ class DeadlineWatch:
         if due_ms is not None and due_ms <= now_ms:
             late_ms[f"what was due at {due_ms} ms"] = LATE_MS
         if _all_are_there(group):
-            # Those who join while the first rebalance is put off have it put off once more.
+            # Members that join while the first rebalance is delayed delay it once more.
             answer = f"an answer to {', '.join(group.members)}, who are all there"
             late_ms[answer] = 2 * group.limits.initial_rebalance_delay_ms + LATE_MS
         for key, committed in ((key, each) for key, under_way in group.offsets.pending.items() for each in under_way):
@@ -126,19 +127,19 @@ class DeadlineWatch:
     def _settled(
         self, _: None, known: GroupOffsets, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: object
     ) -> None:
-        """Whoever asks for what is stable waits for no commit whose outcome is known."""
+        """A commit whose outcome is known is not pending any more."""
         self.world.check("G8")
         waiting = [
             each for each, commit in offsets.items() if any(commit is left for left in known.pending.get(each, ()))
         ]
         for key in waiting:
             self.world.violated(
-                "G8", f"{node()} knows what became of group {known.group_id}'s commit of {offsets[key].offset} for "
-                f"{key}, and goes on waiting for it", node=node(),
+                "G8", f"{node()} knows the outcome of group {known.group_id}'s commit of {offsets[key].offset} for "
+                f"{key}, and keeps it pending", node=node(),
             )  # fmt: skip
 
     def _nothing_expires_early(self, name: str, broker: Broker, group: Group, used_ns: int | None) -> None:
-        """What a group has committed counts from when its last member left, however old it is then (KIP-211)."""
+        """A group's offsets begin to expire when its last member has left, however old they are by then (KIP-211)."""
         world, clock = self.world, broker.runtime.clock
         if group.members or used_ns is None:
             if group.members:
@@ -186,7 +187,7 @@ class DeadlineWatch:
             self.begins_once(machine, decided, before.start_ms if before.state is ONGOING else now_ms)
 
     def begins_once(self, machine: TransactionMachine, decided: TransactionMetadata, begun_ms: int) -> None:
-        """Its time runs from its first partition, whatever is added to it later."""
+        """A transaction's time runs from its first partition; later ones do not restart it."""
         self.world.check("T8")
         if decided.start_ms != begun_ms:
             self.world.violated(
@@ -195,7 +196,7 @@ class DeadlineWatch:
             )  # fmt: skip
 
     def _timed_out(self, aborted: TransactionMetadata | None, machine: TransactionMachine, now_ms: int) -> None:
-        """Its time began when its first partition was added, by the clock of the coordinator that it had then."""
+        """The time began when the first partition was added, by the clock of that time's coordinator."""
         world, begun_ns = self.world, self._begun_ns.get(machine)
         if aborted is None or begun_ns is None or world.clocks_touched:
             return
@@ -208,7 +209,7 @@ class DeadlineWatch:
             )  # fmt: skip
 
     def _not_written(self, _: object, machine: TransactionMachine) -> None:
-        """Perhaps it was to be ended, or its end to be noted; that is tried again."""
+        """The coordinator tries again to end the transaction, or to write its completion."""
         if machine in self.open:
             self.open[machine] = UnendedTransaction(self.open[machine].node, self.world.loop.now_ns)
         if machine.metadata.state in PREPARED:
@@ -218,7 +219,7 @@ class DeadlineWatch:
         self.unnoted.pop(machine, None)
 
     def _look_at_end(self, machine: TransactionMachine, ended: UnendedTransaction) -> None:
-        """Whoever stands still tries nothing; all else that goes wrong is a reason to try again."""
+        """A paused coordinator tries nothing; any other trouble is a reason to try again."""
         world, broker = self.world, self.world.brokers.get(ended.node)
         process = world.nodes[ended.node].process
         if broker is None or process is None or not is_coordinated(broker, machine):
@@ -229,7 +230,7 @@ class DeadlineWatch:
             self.unnoted[machine] = ended._replace(since_ns=world.loop.now_ns)
         elif world.loop.now_ns - ended.since_ns > LATE_MS * MS:
             world.violated(
-                "T8", f"{ended.node} could not note that a transaction of {machine.transactional_id!r} is over, and "
+                "T8", f"{ended.node} could not write that a transaction of {machine.transactional_id!r} is over, and "
                 f"has not tried again for {LATE_MS} ms", node=ended.node,
             )  # fmt: skip
             del self.unnoted[machine]
@@ -256,14 +257,14 @@ class DeadlineWatch:
 
 
 def _all_are_there(group: Group) -> bool:
-    """Whether the members of a group that rebalances have all joined."""
+    """Whether all members of a rebalancing group have joined."""
     members = group.members.values()
     waits = group.state is PREPARING and not group.pending_members
     return waits and bool(members) and all(member.awaits_join for member in members)
 
 
 def is_coordinated(broker: Broker, machine: TransactionMachine) -> bool:
-    """Whether it still is what this broker knows of its id."""
+    """Whether the machine is still what this broker knows of its transactional id."""
     try:
         return broker.transactions.coordinator.describe(machine.transactional_id) == machine.described()
     except KafkaError:

@@ -1,12 +1,12 @@
-"""Watches what a log keeps beside its batches: R27, that it is what the batches tell.
+"""Watches that what a log keeps beside its batches is what its batches say (R27).
 
-Its producers with their last batches and open transactions, the last stable offset that follows from these, the index
-of aborted transactions, each segment's largest timestamp, leader epochs, snapshots, the recovery point: all of it is
-made from the batches as they come, cut when they are cut, and read from files at a start. Here it is made once more
-from the batches alone, and compared where it was cut or read, and at the end. What is wrong there shows in no answer
-for a long time. And what is written down of it gives back what is there, whenever a restart came.
+A log derives from its batches: its producers with their last batches and open transactions, the last stable offset, the
+index of aborted transactions, each segment's largest timestamp, leader epochs, snapshots, and the recovery point. It
+updates them at each append, cuts them with the log, and reads them from files at a start. This module derives all of it
+again from the batches alone and compares, after a cut or a start and at the end. Errors there show in no answer for a
+long time. What is written down must also give back what is there, whenever a restart comes.
 
-What lies before the log's start is not compared, nor is a log that the cleaner was at.
+Nothing before the log's start is compared, and no log that the cleaner has changed.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from barnabas.sim.world.probes import Probes, node
 from barnabas.sim.world.world import DATA, World
 
 RETAINED: Final = 5
-"""So many batches of a producer are remembered."""
+"""Batches of a producer that its state remembers."""
 NOTHING_OPEN: Final = -1
 FOR_EVER_MS: Final = 1 << 62
 
 DIRECTORIES: Final = (f"{DATA}/a", f"{DATA}/b")
 UPKEEP: Final = ("flush", "delete_old_segments", "delete_marked_files")
-"""Of a log, what is done for all logs now and then."""
+"""Periodic work that a broker does on all of its logs."""
 
 
 class Remembered(NamedTuple):
-    """One batch of a producer, as its state has it."""
+    """A batch that a producer's state remembers."""
 
     first_sequence: int
     last_sequence: int
@@ -53,7 +53,7 @@ class Remembered(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A transaction with an end. `stable` is how far all was decided by then."""
+    """A finished transaction. `stable` is the last stable offset by then."""
 
     producer_id: int
     first_offset: int
@@ -69,20 +69,20 @@ class ToldProducer:
     open_from: int = NOTHING_OPEN
     last_offset: int = -1
     last_ms: int = -1
-    """The largest timestamp of its last batch, in milliseconds of the run."""
+    """The largest timestamp of the producer's last batch, in milliseconds of the run."""
     last_written_ms: int = -1
-    """Of its last batch that is no marker."""
+    """The same of its last batch that is no marker."""
 
 
 @dataclass(slots=True)
 class Told:
-    """What batches tell."""
+    """What the batches say."""
 
     producers: dict[int, ToldProducer] = field(default_factory=dict)
     ended: list[Ended] = field(default_factory=list)
 
     def still_open(self) -> list[int]:
-        """Where transactions begin that have no end."""
+        """Where transactions without an end begin."""
         return [known.open_from for known in self.producers.values() if known.open_from != NOTHING_OPEN]
 
     def undecided(self, high_watermark: int) -> list[int]:
@@ -120,11 +120,11 @@ def _end(told: Told, known: ToldProducer, marker: ChainedBatch) -> None:
 
 class DerivedWatch:
     def __init__(self, world: World, logs: LogWatch, probes: Probes) -> None:
-        """Behind `logs`, whose chains are as the logs are when this one looks."""
+        """Its probes run behind those of `logs`, so that chains are up to date when it looks."""
         self.world = world
         self.logs = logs
         self._looked_at: dict[Log, int] = {}
-        """Where the transaction began that was open when a log was last looked at."""
+        """By log: where its open transaction began when it was last looked at."""
         probes.around(Log, "opening", self._around_opening)
         probes.after(Log, "truncate_to", self._cut)
         probes.after(Log, "truncate_fully_and_start_at", self._cut)
@@ -150,7 +150,7 @@ class DerivedWatch:
         return opening
 
     def _cut(self, _: object, log: Log, *__: object, **___: object) -> None:
-        """The log was cut, or read: nothing that it keeps goes beyond its end."""
+        """After a cut or a start, nothing that the log keeps goes beyond its end."""
         chain = self.logs.chain_of(log)
         if chain is None:
             return
@@ -167,7 +167,7 @@ class DerivedWatch:
             self._wrong(log, chain, f"its epochs have {beyond}, and it ends at {log.log_end_offset}")
 
     def _is_gone_for_good(self, _: object, log: Log, *__: object, **___: object) -> None:
-        """R15: no segment that was cut comes back with the power: behind what is written next it would belong to it."""
+        """R15: a power loss brings no cut segment back; it would count as part of what is written next."""
         chain = self.logs.chain_of(log)
         if chain is None:
             return
@@ -182,8 +182,8 @@ class DerivedWatch:
             )  # fmt: skip
 
     def _flushed(self, moved: bool, log: Log, **_: object) -> None:
-        """R15: with the records below the recovery point the epochs that they were written in are on the platter: who
-        starts reads nothing before that point."""
+        """R15: when the recovery point moves, the epochs of the records below it are on the platter, since recovery
+        reads nothing before that point."""
         chain = self.logs.chain_of(log)
         if not moved or chain is None:
             return
@@ -197,20 +197,20 @@ class DerivedWatch:
             )  # fmt: skip
 
     def is_kept_up(self, _: object, log: Log, **__: object) -> None:
-        """R16: whoever works through all logs leaves those alone that are closed, of which nothing may be left."""
+        """R16: periodic work on all logs leaves closed logs alone; their files may be gone."""
         self.world.check("R16")
         if log.closed:
             place = str(log.topic_partition)
             self.world.violated("R16", f"{node()} works on {log.directory}, which it has closed", place, node())
 
     def _start_moved(self, moved: bool, log: Log, *_: object) -> None:
-        """R13: the epochs that are left are those of the batches that are left."""
+        """R13: the epochs that remain are those of the batches that remain."""
         chain = self.logs.chain_of(log)
         if moved and chain is not None:
             self.logs.restarts.epochs_match(log, chain)
 
     def _starts_written(self, _: object, log_dirs: LogDirs) -> None:
-        """Whoever starts now finds where each log begins: by the file, or by its first segment."""
+        """A start would find where each log begins, by the checkpoint or by the first segment."""
         for log, chain, there in self._written_down(log_dirs, LOG_START_OFFSETS):
             found = max(there, log.segments[0].base_offset)
             if found != log.log_start_offset:
@@ -239,8 +239,8 @@ class DerivedWatch:
         return write
 
     def high_watermarks_written(self, before: Mapping[str, Mapping[str, int]], partitions: Iterable[Partition]) -> None:
-        """A log's directory says how far it is committed; of one that the controller has not spoken of yet, what it
-        said before (KAFKA-769), and of one that is let go how far it was then."""
+        """The checkpoint has each log's high watermark. For a log that the controller has not named yet it keeps the
+        old value (KAFKA-769); for a removed one it has the last."""
         name = node()
         names, led = self.world.nodes[name].volume.names, {str(each.topic_partition): each for each in partitions}
         now = {path: checkpointed(names, path, HIGH_WATERMARKS) for path in before}
@@ -258,8 +258,8 @@ class DerivedWatch:
                 )
 
     def _around_replace_with_future(self, original: Any) -> Any:
-        """A replica moves to another directory, and what is written down of it goes with it: whoever starts now finds
-        it to begin where it did."""
+        """When a replica moves to another directory its checkpoints move with it: a start would find it to begin where
+        it did."""
 
         def replace_with_future(log_dirs: LogDirs, partition: TopicPartition) -> Log:
             begins = log_dirs.logs[partition].log_start_offset
@@ -278,7 +278,7 @@ class DerivedWatch:
         return replace_with_future
 
     def _around_remove_expired(self, original: Any) -> Any:
-        """Who is forgotten has been silent for long, and leaves nothing open."""
+        """A producer is forgotten only when it was silent for long and has no open transaction."""
 
         def remove_expired(producers: ProducerStateManager, now_ms: int) -> None:
             before = len(producers.entries)
@@ -290,7 +290,7 @@ class DerivedWatch:
         return remove_expired
 
     def _written_down(self, log_dirs: LogDirs, file: str) -> Iterator[tuple[Log, Chain, int]]:
-        """What a file that was just written says of each log, 0 where it says nothing."""
+        """The value for each log in a file that was just written, 0 where the file has none."""
         self.world.check("R27")
         names = self.world.nodes[node()].volume.names
         for path in log_dirs.online_paths:
@@ -301,7 +301,7 @@ class DerivedWatch:
                     yield log, chain, there.get(str(partition), 0)
 
     def judge(self) -> None:
-        """At the end, of every log."""
+        """At the end, every log."""
         for log, chain in self.logs.chains.items():
             if chain.node in self.world.brokers:
                 self.look(log, chain)
@@ -322,8 +322,8 @@ class DerivedWatch:
             self._look_at_aborted(log, chain, segment, told, begins)
 
     def stand(self) -> None:
-        """Of every log with a transaction that has just been opened, or with several, now: its producers are what a
-        restart would make of them from a snapshot; and nobody forgets it, nor cleans what is open."""
+        """Logs with a newly opened transaction, or with several: a snapshot would restore their producers, none of
+        these would be forgotten, and the cleaner would leave the open records."""
         for log, chain in self.logs.chains.items():
             if not log.producers.entries:
                 continue
@@ -427,7 +427,7 @@ class DerivedWatch:
                 self._wrong(log, chain, f"its index of aborted transactions has {entry}, and there is no such end")
 
     def look_at_timestamps(self, log: Log, chain: Chain) -> None:
-        """A lookup by time begins with the largest timestamp of a segment, and the first batch that has it."""
+        """The largest timestamp of a segment, and its first batch that has it, where a lookup by time begins."""
         for segment, links in _by_segment(log, chain) if not self._was_cleaned(chain) else ():
             with self.world.nodes[chain.node].disk.as_it_is():
                 largest = segment.max_timestamp_and_offset()
@@ -438,7 +438,7 @@ class DerivedWatch:
 
 
 def read_back(state: ProducerStateManager) -> ProducerStateManager:
-    """What a restart would make of a snapshot of `state`."""
+    """What a start would restore from a snapshot of `state`."""
     disk = SimDisk(Volume(), lambda *_: None, lambda: 0)
     disk.makedirs("/log")
 
@@ -456,7 +456,7 @@ def read_back(state: ProducerStateManager) -> ProducerStateManager:
 
 
 def _in_a_snapshot(entry: ProducerEntry) -> tuple[object, ...]:
-    """What Kafka's format has of a producer."""
+    """What Kafka's snapshot format has of a producer."""
     last = entry.batches[-1] if entry.batches else None
     place = None if last is None else (last.first_sequence, last.last_sequence, last.first_offset, last.last_offset)
     return (
@@ -465,7 +465,7 @@ def _in_a_snapshot(entry: ProducerEntry) -> tuple[object, ...]:
 
 
 def _by_segment(log: Log, chain: Chain) -> Iterator[tuple[Segment, list[ChainedBatch]]]:
-    """The segments that have batches."""
+    """The segments that have batches, with these."""
     segments = list(log.segments)
     for segment, following in zip(segments, [*segments[1:], None], strict=True):
         end = log.log_end_offset if following is None else following.base_offset

@@ -1,8 +1,9 @@
-"""Watches what controllers owe: C25. In calm, what is asked of who rules comes about, and who has to know it knows it.
+"""Watches that an undisturbed controller does its work (C25): what is asked of it happens, and every broker concerned
+is told.
 
-Whoever forgets to look again leaves a partition without a leader, a move that is over under way, an order where it
-stands, or a broker in an earlier epoch, until somebody comes, goes or is elected; in the end of a run all do. So it is
-asked as the run goes, of a controller that is disturbed by nothing.
+A controller that fails to look again leaves a partition without a leader, a finished move under way, an order undone,
+or a broker in an old epoch. Any later broker death or election would mend that, and at the end of a run there is one.
+So the controller is judged as the run goes, while nothing disturbs it.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from barnabas.sim.world.world import World, broker_name
 DONE_NS: Final = 5_000_000_000
 """For what the controller does alone."""
 TOLD_NS: Final = 10_000_000_000
-"""For what it does with others, whom it may not have reached at first."""
+"""For what it does with brokers, which it may not reach at first."""
 LOOKS: Final = 4
-"""It is looked so many times more seldom than at all else."""
+"""Looks of other watchers to one of these."""
 PREFERRED: Final = "/admin/preferred_replica_election"
 MOVES: Final = "/admin/reassign_partitions"
 DELETIONS: Final = "/admin/delete_topics"
@@ -29,7 +30,7 @@ NOTES: Final = ("/isr_change_notification", "/log_dir_event_notification")
 
 
 class Duty(NamedTuple):
-    """What is not as it should be, and `nodes` without which it cannot be."""
+    """What is not as it should be, and the `nodes` that have to be well for it."""
 
     sentence: str
     partition: str = ""
@@ -45,7 +46,7 @@ class DutyWatch:
         reached_since: Callable[[str, str], int],
         calm_since_ns: Mapping[str, int],
     ) -> None:
-        """`reached_since` asks of two nodes since when both run, and nothing keeps one from telling the other."""
+        """`reached_since` is asked for two nodes: since when both run and nothing keeps one from telling the other."""
         self.world = world
         self.ensemble = ensemble
         self._reached_since = reached_since
@@ -102,14 +103,14 @@ class DutyWatch:
         if seen.adding.get(each.partition) or seen.removing.get(each.partition):
             targets = [replica for replica in replicas if replica not in seen.removing.get(each.partition, [])]
             if all(replica in in_sync and context.is_replica_online(replica, each) for replica in targets):
-                yield Duty(f"{partition} is on its way to {targets}, who are all in sync", partition, (), TOLD_NS)
+                yield Duty(f"{partition} moves to {targets}, which are all in sync", partition, (), TOLD_NS)
         yield from self._unheard(context, each, state, replicas)
 
     def _unheard(
         self, context: ControllerContext, each: TopicPartition, state: Mapping[str, Any], replicas: list[int]
     ) -> Iterator[Duty]:
-        """Who does not know who leads a partition, and who has it and has not been told to lead, or to follow. A leader
-        that writes its ISR itself tells of it when no other has changed for a while."""
+        """Brokers whose metadata lack the partition's present leader, and replicas that have not been told to lead or
+        follow. A leader that writes its ISR itself announces it only when no other has changed for a while."""
         leader, epoch, isr = state["leader"], state["leader_epoch"], state["isr"]
         tells = self.world.metadata_version.is_alter_partition_supported
 
@@ -136,7 +137,7 @@ class DutyWatch:
                     yield Duty(f"{name}, who has {each}, is not told {what()}", str(each), (name,), TOLD_NS)
 
     def _deletion(self, context: ControllerContext, topic: str, seen: TopicSeen) -> Iterator[Duty]:
-        """It waits for moves, and for who is away."""
+        """A deletion waits for moves of the topic, and for replicas that are offline."""
         replicas = [(TopicPartition(topic, number), each) for number, all_ in seen.replicas.items() for each in all_]
         if any(seen.adding.values()) or any(seen.removing.values()):
             return
@@ -145,7 +146,7 @@ class DutyWatch:
             yield Duty(f"{topic}, of which all replicas are there, is to be deleted", topic, names, TOLD_NS)
 
     def _orders(self, deleted: list[str]) -> Iterator[Duty]:
-        """What tools and brokers ask by znodes."""
+        """What tools and brokers ask for by znodes."""
         if self.world.znode(PREFERRED) is not None:
             yield Duty(f"{PREFERRED} asks for elections")
         for topic in deleted:

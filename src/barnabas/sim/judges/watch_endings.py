@@ -1,8 +1,8 @@
-"""Watches what is under way: it comes to an end, also where what it waits for has failed.
+"""Watches operations that are under way: each comes to an end, also if what it waits for fails.
 
-What is under way holds up whatever comes behind it, and whoever forgets to settle it, in one of the many ways in which
-a write or a question fails, does so for ever: an id is refused, an ISR stays as it is, somebody waits for an answer.
-R29 of questions to controllers, C24 of ISRs that a leader wants, T8 of what is to be written of a transaction.
+An operation under way holds up those behind it. If one of the many ways in which a write or a question can fail is
+forgotten, a transactional id is refused for ever, an ISR stays as it is, or a client waits for its answer. R29:
+questions to controllers. C24: ISRs that a leader proposes. T8: writes of a transaction's state.
 """
 
 from __future__ import annotations

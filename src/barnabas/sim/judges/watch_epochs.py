@@ -1,8 +1,9 @@
-"""Watches in which epoch transactions begin: T10. A request that nobody has answered may come late, and cannot be told
-from one of the next transaction: that one begins in an epoch in which it is refused (KIP-360).
+"""Watches the epoch in which transactions begin (T10). A request without an answer may arrive late, and looks like a
+request of the producer's next transaction. So that transaction begins in an epoch in which the late request is refused
+(KIP-360).
 
-A late EndTxn ends what has just begun, and a late batch is taken for another; both are rare, and answers that are lost
-are not.
+A late EndTxn would end what has just begun, and a late batch would count as another one. Both are rare, and lost
+answers are not.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from barnabas.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from barnabas.wire.records import parse_header
 
 ProducerEpoch: TypeAlias = tuple[int, int]
-"""A producer id, and an epoch of it."""
+"""A producer id and an epoch of it."""
 _NAMED_ALIKE: Final = (AddOffsetsToTxnRequest, EndTxnRequest, TxnOffsetCommitRequest)
 
 
@@ -31,7 +32,7 @@ class EpochWatch:
     def __init__(self, world: World, probes: Probes) -> None:
         self.world = world
         self.asked: dict[ProducerEpoch, list[tuple[str, asyncio.Future[Any]]]] = {}
-        """What was asked in an epoch that is in use, and what becomes of it."""
+        """By epoch in use: the requests that were sent in it, and their answers."""
         probes.around(Connection, "send_nowait", self._around_send)
         probes.around(TransactionalProducer, "begin_transaction", self._around_begin)
 
@@ -71,7 +72,7 @@ def _in_use(producer: TransactionalProducer) -> ProducerEpoch:
 
 
 def _epoch_of(message: Any) -> ProducerEpoch | None:
-    """In which epoch of a producer with a transactional id it is asked for; None for all else."""
+    """The producer id and epoch that the request names, if it belongs to a transaction."""
     if isinstance(message, _NAMED_ALIKE):
         return message.producer_id, message.producer_epoch
     if isinstance(message, AddPartitionsToTxnRequest):
@@ -84,7 +85,7 @@ def _epoch_of(message: Any) -> ProducerEpoch | None:
 
 
 def _is_open(answer: asyncio.Future[Any]) -> bool:
-    """Whether the request may come yet, for all that its sender knows."""
+    """Whether the request may still arrive, as far as its sender knows."""
     if not answer.done() or answer.cancelled():
         return True
     return answer.exception() is not None and not isinstance(answer.exception(), NeverSent)

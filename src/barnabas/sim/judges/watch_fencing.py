@@ -1,9 +1,10 @@
-"""Asks coordinators what they would say to those whom nobody is to hear any more: T9 of producers, G9 of members.
+"""Asks coordinators what they would answer to clients whose time is over: former producers (T9) and former members
+(G9).
 
-Who was fenced, was a member in an earlier generation, or ends what is over, comes late and seldom, and mostly finds
-another coordinator. So each is asked for at once where something was decided: whatever is answered by an error changes
-nothing. An offset that would expire now if it was kept for no time at all (G9) is none that a transaction is about to
-replace, and none of a topic that the group reads.
+A fenced producer, a member of an earlier generation, or a request to end what is over arrives late and seldom, and
+mostly at another coordinator. So these requests are made at once whenever a coordinator has decided something. The
+answer is an error and changes nothing. A committed offset that would expire if it was kept for no time at all must not
+be one that a transaction is about to replace, nor one of a topic that the group subscribes to (G9).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class FencingWatch:
     # T9
 
     def _changes(self, _: object, machine: TransactionMachine, __: TransactionMetadata) -> None:
-        """While one change is on its way to the log there is no other."""
+        """While a change of a transaction is being written no other one is accepted."""
         self._are_refused(machine, "is changing", self._asked_in(machine, machine.metadata.producer_epoch))
         self._is_left_alone(machine, "is changing")
 
@@ -64,7 +65,7 @@ class FencingWatch:
             self._wrong(machine, "is open", "is_expired")
 
     def _asked_in(self, machine: TransactionMachine, epoch: int) -> Iterator[tuple[str, object]]:
-        """What whoever has that epoch may ask for."""
+        """The requests that a producer of that epoch may send."""
         producer_id, now_ms = machine.metadata.producer_id, machine.metadata.last_update_ms
         yield "add_partitions", machine.add_partitions(producer_id, epoch, _SOMEWHERE, now_ms)
         yield "end", machine.end(producer_id, epoch, True, now_ms)
@@ -85,14 +86,15 @@ class FencingWatch:
 
     def _wrong(self, machine: TransactionMachine, why: str, what: str) -> None:
         self.world.violated(
-            "T9", f"{node()} has {machine.transactional_id!r}, which {why}, and would do what {what} asks for "
-            "all the same", node=node(),
+            "T9", f"{node()} has {machine.transactional_id!r}, which {why}, and would nevertheless grant {what}",
+            node=node(),
         )  # fmt: skip
 
     # G9
 
     def _stored(self, before: GroupState, _: object, group: Group, write: Write, error: ErrorCode, now: Now) -> None:
-        """A generation has its share: those of the one before, and who has another's name, are heard no more."""
+        """When a generation has its assignment, members of the generation before are refused, and so are others that
+        use a static name."""
         if before is STABLE or group.state is not STABLE:
             return
         self.world.check("G9")
@@ -104,22 +106,22 @@ class FencingWatch:
             commits = [group.commit_error(member_id, name, told, now, transactional=each) for each in (False, True)]
             if ErrorCode.NONE in (beaten, *commits):
                 self.world.violated(
-                    "G9", f"{node()} would take {member_id!r}, called {name}, for a member of group {group.group_id} "
-                    f"in generation {told}; it is in {generation}", node=node(),
+                    "G9", f"{node()} would accept {member_id!r} with the name {name} as a member of group "
+                    f"{group.group_id} in generation {told}; that is in {generation}", node=node(),
                 )  # fmt: skip
         read = subscribed(group)
         if over := [key for key in group.expired_offsets(0, now._replace(wall_ms=_AN_AGE_MS)) if key.topic in read]:
             self.world.violated(
-                "G9", f"{node()} would let what group {group.group_id} has committed for {over[0]} expire, which it "
-                "reads", str(over[0]), node(),
+                "G9", f"{node()} would let the offset of {over[0]} expire, which group {group.group_id} reads",
+                str(over[0]), node(),
             )  # fmt: skip
 
     def _is_to_count(self, _: object, known: GroupOffsets, offsets: Iterable[TopicPartition], *__: object) -> None:
-        """With an offset that expires goes what a transaction that is open, or a commit, is about to put there."""
+        """Expiry of an offset would remove the pending offset of a transaction or commit with it."""
         self.world.check("G9")
         over = known.expired(None, frozenset(), 0, _AN_AGE_MS)
         if over := [key for key in offsets if key in over]:
             self.world.violated(
-                "G9", f"{node()} would let what group {known.group_id} has committed for {over[0]} expire; another "
-                "offset is about to count", str(over[0]), node(),
+                "G9", f"{node()} would let group {known.group_id}'s offset of {over[0]} expire while another one is "
+                "pending", str(over[0]), node(),
             )  # fmt: skip

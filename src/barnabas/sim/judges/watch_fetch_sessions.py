@@ -1,17 +1,16 @@
-"""Watches what followers ask for, and what they are told: R30, that a fetch session is asked for all that its follower
-wants, and no more, and that the follower has what the session has told it.
+"""Watches fetch sessions between followers and leaders (R30), and where consumers are sent to read (R31).
 
-A request of a session names what has changed, and the leader remembers the rest. A partition that is not named, or that
-is forgotten in the request that names it, is not fetched until something else changes of it; one that nobody wants is
-fetched in vain, and its follower looks alive. Here the requests of each session are added up.
+A session's request names only what has changed, and the leader remembers the rest. A partition that is missing in the
+leader's memory is not fetched until something else changes of it; a partition too many is fetched in vain, while its
+follower seems to be alive. So the requests of each session are added up here, and have to give what the follower wants.
 
-An answer names what has changed as well: a high watermark that was told once is not told again. Where both sides agree
-how many requests there were, the follower of a partition that has all of it has to have the high watermark that the
-leader's side notes as told, and where the partition rests at the leader that has to be the one that there is.
+An answer names only changes as well: a high watermark that was told once is not told again. When both sides agree on
+the number of requests, a follower that has all records of a partition has the high watermark that the leader noted as
+told, and where the partition rests at the leader that is the present one.
 
-And what a follower fetches it fetches on, be another partition of that leader damaged on its way.
+A follower goes on fetching a partition even when another partition of that leader arrives damaged.
 
-R31: a consumer is sent to a replica that is in sync; at one that lags it would stand still for as long (KIP-392).
+R31: a consumer is sent only to a replica in the ISR; at one that lags it would wait as long as that does (KIP-392).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 
 NOW_MS: Final = 0
 FIRST_EPOCH: Final = (0, -1)
-"""Of requests that name everything (KIP-227)."""
+"""Session epochs of requests that name every partition (KIP-227)."""
 Key: TypeAlias = tuple[Uuid | str, int]
 
 
@@ -41,7 +40,7 @@ class FetchSessionWatch:
         self.world = world
         self._asked: dict[FetchSessionHandler, dict[Key, None]] = {}
         self._given_up: dict[tuple[str, str], None] = {}
-        """By broker and partition: what was followed no more when it was last looked."""
+        """By broker and partition: partitions that were not followed at the last look."""
         probes.after(FetchSessionHandler, "build", self._built)
         probes.after(FetchSessionHandler, "build_one", self._built_one)
         probes.after(FetchSessionHandler, "handle", self._handled)
@@ -50,7 +49,8 @@ class FetchSessionWatch:
         probes.after(Partition, "isr_altered", self.ask_where_to_read)
 
     def look(self) -> None:
-        """A partition is followed as long as its leader leads, whatever becomes of others, where no disk fails."""
+        """A partition is followed as long as it has a leader and the disk works, whatever happens to other
+        partitions."""
         before, self._given_up = self._given_up, {}
         for name, broker in self.world.brokers.items():
             machine = self.world.nodes[name]
@@ -63,7 +63,7 @@ class FetchSessionWatch:
                     self.world.violated("R30", f"{name} follows {place} no more, and its disk is well", place, name)
 
     def ask_where_to_read(self, _: bool, partition: Partition, *__: object) -> None:
-        """As whoever chooses a replica for a consumer, when another ISR is known: all that there are to choose from."""
+        """When an ISR has changed, looks at every replica that a consumer may now be sent to."""
         broker = self.world.brokers.get(node())
         if broker is None or partition.log is None:
             return
@@ -88,7 +88,7 @@ class FetchSessionWatch:
             self.world.violated("R31", f"{sentence} {sorted(partition.isr_state.isr)}", place, node())
 
     def is_told_all(self, rests: bool, _: CachedPartition, partition: Partition | None, told: ReadResult) -> None:
-        """What a follower is told of a partition that no fetch looks at any more is how it is."""
+        """When no fetch looks at a resting partition any more, its follower has been told its present state."""
         log = None if partition is None else partition.log
         if not rests or partition is None or log is None:
             return
@@ -96,8 +96,8 @@ class FetchSessionWatch:
         now = log.high_watermark, log.log_start_offset
         if now != (told.high_watermark, told.log_start_offset):
             place = str(partition.topic_partition)
-            last = f"{told.high_watermark} as committed and {told.log_start_offset} as the start"
-            sentence = f"{node()} tells of {place} {last}, and no more; it is {now[0]} and {now[1]}"
+            last = f"the high watermark {told.high_watermark} and the log start {told.log_start_offset}"
+            sentence = f"{node()} has told of {place} {last}, and tells no more; they are {now[0]} and {now[1]}"
             self.world.violated("R30", sentence, place, node())
 
     def _built(self, request: tuple[list[Any], list[Any], int, int], session: FetchSessionHandler) -> None:
@@ -118,7 +118,7 @@ class FetchSessionWatch:
         self._is_what_is_wanted(session, asked)
 
     def _handled(self, is_taken: bool, session: FetchSessionHandler, response: FetchResponse) -> None:
-        """A session's first answer has all that was asked for, and each later one nothing that was not."""
+        """A session's first answer has all partitions that were asked for, and a later one none that was not."""
         self.world.check("R30")
         if not is_taken and not response.error_code:
             told = [f"{topic.topic or topic.topic_id}" for topic in response.responses]
@@ -130,11 +130,11 @@ class FetchSessionWatch:
             wrong = sorted(f"{name}-{number}" for name, number in asked.keys() ^ session.wanted.keys())
             self.world.violated(
                 "R30", f"{node()} has asked for {len(asked)} partitions in a session and wants {len(session.wanted)}; "
-                f"one of them alone has {wrong}", node=node(),
+                f"only one of the two has {wrong}", node=node(),
             )  # fmt: skip
 
     def _is_told(self, session: FetchSessionHandler, epoch: int) -> None:
-        """Looks at the leader's side, where that has answered all that was asked before, and is asked for more now."""
+        """Looks at the leader's side when it has answered all earlier requests and is about to be asked again."""
         name, brokers = node(), self.world.brokers
         follower = brokers.get(name)
         if follower is None:
@@ -155,8 +155,8 @@ class FetchSessionWatch:
 
 
 def _untold(kept: FetchSession, cached: CachedPartition, leading: Replicas, following: Replicas) -> str:
-    """What is wrong about a partition that both sides know in the same leader epoch, and of which the follower has
-    all: with records that it lacks it is told the high watermark again."""
+    """What is wrong with a partition that both sides have in the same leader epoch and whose follower has every record;
+    a follower that lacks records is told the high watermark again with these."""
     place = cached.topic_partition
     led, copy = (None, None) if place is None else (leading.partition(place), following.partition(place))
     if led is None or copy is None or led.log is None or copy.log is None or not led.is_leader or copy.is_leader:
@@ -164,7 +164,7 @@ def _untold(kept: FetchSession, cached: CachedPartition, leading: Replicas, foll
     if led.leader_epoch != copy.leader_epoch or copy.log.log_end_offset != led.log.log_end_offset:
         return ""
     if copy.log.high_watermark < min(cached.high_watermark, copy.log.log_end_offset):
-        return f"the follower has all to {copy.log.log_end_offset}, and believes in {copy.log.high_watermark}"
+        return f"the follower has all to {copy.log.log_end_offset}, and the high watermark {copy.log.high_watermark}"
     rests = led.resting.get(kept.replica_id) is cached and cached.cache_key not in kept.stirred
     told = cached.high_watermark, cached.local_log_start_offset
     there = led.log.high_watermark, led.log.log_start_offset

@@ -1,5 +1,5 @@
-"""Watches which transactional ids coordinators forget: T9. One that is forgotten is at rest, and nobody has used it for
-``transactional.id.expiration.ms``; and one that nobody has used for so long is forgotten in the end."""
+"""Watches which transactional ids coordinators forget (T9). A forgotten id is at rest and unused for
+``transactional.id.expiration.ms``; an id that is unused for so long is forgotten in the end."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class ForgottenWatch:
         self._may_be_lost = may_be_lost
         self._on_forgotten = on_forgotten
         self._decided_ns: dict[TransactionMachine, int] = {}
-        """When what is on its way to the log was decided."""
+        """By machine: when the change was decided that is being written."""
         self._used_ns: dict[str, int] = {}
-        """By transactional id: when that was decided which it became last."""
+        """By transactional id: when its present state was decided."""
         probes.after(TransactionMachine, "write", self._decided)
         probes.after(TransactionMachine, "written", self._written)
         probes.after(TransactionMachine, "expire", self._forgotten)
@@ -62,7 +62,7 @@ class ForgottenWatch:
             )  # fmt: skip
 
     def overdue(self) -> Iterator[tuple[str, str, TransactionMetadata]]:
-        """Who coordinates it, an id that should be forgotten by now, and what is known of it."""
+        """Ids that should be forgotten by now, with their coordinator and state."""
         for name, broker in self.world.brokers.items():
             coordinator, config = broker.transactions.coordinator, broker.config
             late_ms = config.number(EXPIRATION) + 2 * config.number(CLEANED_UP)

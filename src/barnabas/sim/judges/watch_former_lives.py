@@ -1,8 +1,8 @@
-"""Asks controllers what a broker's former life would ask them, and tells them what it would answer: C4, that none of it
-counts once the broker has registered anew.
+"""Sends controllers what a broker's earlier registration would send and answer (C4): none of it counts once the broker
+has registered again.
 
-What a life that is over has sent comes late in few runs. It is refused by values alone and changes nothing, so it is
-asked of each controller soon after it has heard of a registration.
+Late requests of an earlier process are rare in runs. The controller refuses them by values alone, without any change,
+so each controller is asked soon after it has heard of a registration.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class FormerLifeWatch:
     def __init__(self, world: World) -> None:
         self.world = world
         self._asked: dict[tuple[str, int, int, int | None], None] = {}
-        """The controller and its epoch, the broker and its own."""
+        """The controller and its epoch, the broker and its epoch."""
 
     def look(self) -> None:
         for name, broker in self.world.brokers.items():
@@ -39,7 +39,7 @@ class FormerLifeWatch:
                     self.ask_as_before(name, reign, broker_id, broker_epoch - 1)
 
     def ask_as_before(self, name: str, reign: Reign, broker_id: int, broker_epoch: int) -> None:
-        """C4: `broker_epoch` is one that the broker has no more."""
+        """C4: `broker_epoch` is that of an earlier registration."""
         self.world.check("C4")
         if refusal(reign.context, broker_id, broker_epoch) is not ErrorCode.STALE_BROKER_EPOCH:
             self._counts(name, broker_id, "its wish for an ISR")
@@ -75,12 +75,14 @@ class FormerLifeWatch:
 
     def _counts(self, name: str, broker_id: int, what: str) -> None:
         self.world.violated(
-            "C4", f"{name} takes {what} for that of broker {broker_id}, which has registered anew since", node=name
+            "C4",
+            f"{name} accepts {what} of a former registration of broker {broker_id}, which has another one",
+            node=name,
         )
 
 
 def _begun(story: Coroutine[Any, Any, object]) -> None:
-    """Goes as far as nobody else is asked."""
+    """Runs the story up to its first wait."""
     try:
         story.send(None)
     except StopIteration:

@@ -1,9 +1,9 @@
-"""Asks what hardly anybody asks in the moment when the answer would be wrong: of a log what it would say to producers
-that come next, of a leader what it says to whoever it had promised an answer, where it says that leader epochs end and
-for whom it waits, of the cleaner how far it would go, of who coordinates what it makes of late words.
+"""Asks questions that hardly any client asks just when the answer would be wrong. A log is asked what it would say to
+the next batch of a producer; a leader, what it says to a producer of its former term, where leader epochs end, and for
+whom it waits; the cleaner, how far it would go; a coordinator, what it makes of a late word of an earlier epoch.
 
-What is asked for decides by values alone and changes none. So a wrong decision shows as soon as there is anything to
-decide about, and not when a client, a fault and a clock have happened to meet.
+The answers depend on values alone and change none. So a wrong decision shows as soon as there is anything to decide,
+and not only when a client, a fault and a clock happen to meet.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ALTER_PARTITION: Final = 3
 """The request's version."""
 TOO_FAR: Final = 1 << 31
 LATER_MS: Final = 1 << 62
-"""By a clock that no run comes to."""
+"""A time that no run reaches."""
 _MAGIC: Final = 2
 NOT_DONE: Final = (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA)
 """Answers to AlterPartition by which the ISR is certainly what it was (``Partition.handleAlterPartitionError``)."""
@@ -51,7 +51,7 @@ NOT_DONE: Final = (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLI
 
 class InquiryWatch:
     def __init__(self, logs: LogWatch, probes: Probes) -> None:
-        """Behind the probes of `logs`, whose chains are as the logs are when this one looks."""
+        """Its probes run behind those of `logs`, so that chains are up to date when it looks."""
         self.world = logs.world
         self.logs = logs
         probes.after(Log, "append_as_leader", self._appended)
@@ -77,8 +77,8 @@ class InquiryWatch:
     # R11
 
     def ask_whether_it_rolls(self, log: Log, chain: Chain) -> None:
-        """R11: what lies too far behind a segment's first offset for an index, which has four bytes for that, begins a
-        new one (KAFKA-6264)."""
+        """R11: an offset too far from a segment's first for the index, which stores four bytes, begins a new segment
+        (KAFKA-6264)."""
         self.world.check("R11")
         segment, now_ms = log.active_segment, EPOCH_MS + self.world.loop.now_ns // MS
         with self.world.nodes[chain.node].disk.as_it_is():
@@ -92,7 +92,7 @@ class InquiryWatch:
     # T1, T2
 
     def _is_there(self, chain: Chain, info: AppendInfo, records: Any) -> None:
-        """T1: what counts as sent again is in the log, where its producer is told that it is."""
+        """T1: a batch that counts as a repetition is in the log, at the offset that its producer is told."""
         header = next((header for header, _, _ in batches(memoryview(records))), None)
         if header is None or info.last_offset < chain.log_start:
             return
@@ -112,27 +112,28 @@ class InquiryWatch:
         return offset < self.logs.cleaned_to(chain.partition, chain.topic_id)
 
     def ask_on_behalf_of_producers(self, log: Log, chain: Chain, link: ChainedBatch) -> None:
-        """T1: the batch that was appended just now is there, and a later one than the next is refused; T2: so is
-        whatever an earlier epoch of its producer sends. Nothing that a later epoch begins with was there before."""
+        """T1: the batch that was just appended counts as a repetition when it comes again, and one that leaves a gap is
+        refused. T2: so is a batch of an earlier epoch. A batch of the next epoch is no repetition."""
         self.world.check("T1")
         self.world.check("T2")
         epoch, first = link.producer_epoch, link.base_sequence
         told = self._told(log, link, epoch, first)
         if told != link.last:
-            self._wrong("T1", chain, link, "who sends it again", told)
+            self._wrong("T1", chain, link, "a producer that repeats it", told)
         told = self._told(log, link, epoch + 1, first)
         if isinstance(told, int):
-            self._wrong("T1", chain, link, "who sends the same in the next epoch", told)
+            self._wrong("T1", chain, link, "a producer that sends the same in the next epoch", told)
         told = self._told(log, link, epoch, (link.last_sequence + 2) % SEQUENCES)
         if not isinstance(told, str):
-            self._wrong("T1", chain, link, "who leaves one out", told)
+            self._wrong("T1", chain, link, "a producer that leaves one out", told)
         if epoch > 0:
             told = self._told(log, link, epoch - 1, 0)
             if not isinstance(told, str):
-                self._wrong("T2", chain, link, "who comes in the epoch before", told)
+                self._wrong("T2", chain, link, "a producer of the epoch before", told)
 
     def _told(self, log: Log, link: ChainedBatch, epoch: int, first_sequence: int) -> int | str | None:
-        """What the producer of a batch like this one is told: an error, where it is already, or that it may."""
+        """What the producer of a batch like this one would be told: an error, the offset of a repetition, or None if it
+        is taken."""
         asked = StoredBatch(
             0, 0, log.log_end_offset, log.log_end_offset + link.last - link.base, link.epoch, _MAGIC, link.crc,
             TRANSACTIONAL if link.kind is LinkKind.DATA else 0, EPOCH_MS + link.timestamp_ms,
@@ -163,19 +164,20 @@ class InquiryWatch:
         self.counts_nothing_of_before(epoch, partition)
 
     def counts_nothing_of_before(self, epoch: int, partition: Partition) -> None:
-        """R24: who missed an epoch does not know what its followers had cut in that, be it by another leader."""
+        """R24: a leader that missed an epoch begins without knowledge of its followers' ends: another leader may have
+        cut them."""
         if partition.leader_epoch <= epoch + 1:
             return
         self.world.check("R24")
         known = {each: progress.log_end_offset for each, progress in partition.progress.items()}
         if any(offset != NO_OFFSET for offset in known.values()):
             place = str(partition.topic_partition)
-            sentence = f"who was told of epoch {epoch} of {place}, and leads it in {partition.leader_epoch}, takes its"
+            sentence = f"{node()} knew epoch {epoch} of {place}, leads it in {partition.leader_epoch}, and believes its"
             self.world.violated("R24", f"{sentence} followers to have {known}", place, node())
 
     def ask_where_epochs_end(self, log: Log, chain: Chain) -> None:
-        """R13: a follower is told that an epoch ends where the next one that the log has records of begins, and of one
-        that it has none of, which is the one before that: there its own log parts from this one (KIP-279)."""
+        """R13: an epoch ends where the next one in the log begins. A question about an epoch without records is
+        answered with the one before it: there the asking follower's log departs from this one (KIP-279)."""
         if self.logs.cleaned_to(chain.partition, chain.topic_id):
             return  # an epoch may have begun with a record that is gone
         begins: dict[int, int] = {}
@@ -188,13 +190,13 @@ class InquiryWatch:
                 told = log.end_offset_for_epoch(asked)
                 if told != (epoch, begins[following]):
                     self.world.violated(
-                        "R13", f"{chain.node} says of epoch {asked} of {chain.partition} {told}, and {epoch} is the "
-                        f"last one up to that, and ends at {begins[following]}", chain.partition, chain.node,
+                        "R13", f"{chain.node} answers {told} for epoch {asked} of {chain.partition}; the last one up "
+                        f"to that is {epoch}, which ends at {begins[following]}", chain.partition, chain.node,
                     )  # fmt: skip
 
     def _is_over_for_who_waits(self, before: int, partition: Partition) -> None:
-        """R28: whoever waits for what was appended when this broker led before is told that it leads no more: it may be
-        cut by now, and others stand in its place."""
+        """R28: a producer that waits for a record of the leader's former term is told that it leads no more: the record
+        may be cut by now, with another one at its offset."""
         if before == NEVER_LED or partition.leading_since_epoch == before:
             return
         self.world.check("R28")
@@ -202,7 +204,7 @@ class InquiryWatch:
         if told is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
             self.world.violated(
                 "R28", f"{node()} leads {partition.topic_partition} since epoch {partition.leading_since_epoch}, and "
-                f"answers {told.name} to who wrote when it led since epoch {before}", str(partition.topic_partition),
+                f"answers {told.name} to a producer of its term since epoch {before}", str(partition.topic_partition),
                 node(),
             )  # fmt: skip
 
@@ -214,8 +216,9 @@ class InquiryWatch:
         self.ask_what_it_makes_of_an_answer(partition, state, isr)
 
     def ask_what_it_makes_of_an_answer(self, partition: Partition, state: PendingIsr, isr: frozenset[int]) -> None:
-        """R6: what a leader proposed may be done though it is told that the partition is another by now. Whoever asks
-        once more, since the answer is lost, is told so when somebody else has written meanwhile."""
+        """R6: the ISR that a leader proposed may be written although it is told that the partition has changed: when it
+        repeats the proposal because an answer was lost, somebody else may have written meanwhile. So it goes on waiting
+        for all members."""
         self.world.check("R6")
         sent = LeaderAndIsr(
             partition.leader_id, partition.leader_epoch, tuple(sorted(isr)), partition_epoch=partition.partition_epoch
@@ -255,8 +258,8 @@ class InquiryWatch:
             )  # fmt: skip
 
     def ask_whom_it_waits_for(self, partition: Partition, log: Log) -> None:
-        """R6: whoever may be in the ISR by now holds the high watermark back, for however long it stands still and
-        whatever the others have by then: it may be the next leader."""
+        """R6: a follower that may be in the ISR holds the high watermark back, however long it is paused and whatever
+        others have by then: it may be the next leader."""
         self.world.check("R6")
         further = log.log_end_offset + 1
         for member in sorted(partition.isr_state.maximal_isr & partition.progress.keys()):
@@ -274,7 +277,7 @@ class InquiryWatch:
     # R18
 
     def ask_the_cleaner(self, log: Log, chain: Chain) -> None:
-        """R18: nothing at or beyond the last stable offset is touched, whenever the cleaner comes."""
+        """R18: the cleaner touches nothing at or beyond the last stable offset, whenever it comes."""
         if not log.settings.compact or log.last_stable_offset >= log.active_segment.base_offset or log.closed:
             return
         self.world.check("R18")
@@ -282,8 +285,8 @@ class InquiryWatch:
             wanted = log_to_clean(log, EPOCH_MS + self.world.loop.now_ns // MS)
         if wanted.first_uncleanable_offset > max(log.last_stable_offset, wanted.first_dirty_offset):
             self.world.violated(
-                "R18", f"{chain.node} would clean {chain.partition} to {wanted.first_uncleanable_offset}, and it is "
-                f"stable to {log.last_stable_offset}", chain.partition, chain.node,
+                "R18", f"{chain.node} would clean {chain.partition} to {wanted.first_uncleanable_offset}; the last "
+                f"stable offset is {log.last_stable_offset}", chain.partition, chain.node,
             )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
-"""Watches members that wait for their coordinator: G8, that a join and a sync are answered when a rebalance is over.
+"""Watches members that wait for their coordinator (G8): JoinGroup and SyncGroup are answered when a rebalance is over.
 
-Who is in the group is known to the group; whoever waits and is in it no more, or in one that nobody looks at, is known
-to nobody but the request.
+A group knows its members. A request of somebody who is no member any more, or of a group that nobody looks at, is known
+to nobody but this watch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LATE_MS: Final = 3_000
 
 @dataclass(eq=False, slots=True)
 class UnansweredJoin:
-    """A request at one life of a node. `since_ns` is when it came, or when the node was disturbed last."""
+    """A JoinGroup or SyncGroup at one process. `since_ns` is when it came, or when the node was disturbed last."""
 
     node: str
     life: int
@@ -34,7 +34,7 @@ class JoinWatch:
         self.world = world
         self.waiting: dict[UnansweredJoin, None] = {}
         self._longest_ms: dict[str, int] = {}
-        """By group: for how long it may wait for its members at most, by what any of them has said."""
+        """By group: the longest rebalance timeout of any member."""
         probes.around(GroupCoordinator, "join", self._around_join)
         probes.around(GroupCoordinator, "sync", self._around_sync)
 

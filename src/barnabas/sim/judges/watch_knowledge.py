@@ -1,8 +1,8 @@
-"""Watches what is known of who leads and who coordinates: C23 and G10.
+"""Watches what clients and brokers believe about leaders (C23) and coordinators (G10).
 
-C23: nobody goes back. Whoever has heard of a partition's leader epoch, a client or a broker, does not take an earlier
-one of the same topic for the present, be it told by a broker that is cut off; and of a topic that was made anew nothing
-is known that was of the one before. G10: who is told that another coordinates asks who that is, and not the same again.
+C23: no client or broker goes back to an earlier leader epoch of the same topic, whoever tells it, perhaps a broker that
+is cut off. When a topic is made again nothing is left of what was known of the former one. G10: a client that is told
+that another broker coordinates looks for that broker, and does not ask the same one again.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ _OF_GROUPS: Final = (
 )  # fmt: skip
 _OF_TRANSACTIONS: Final = (AddOffsetsToTxnRequest, EndTxnRequest)
 _UNDER_WAY: Final = 3
-"""So many requests may be about to be sent when the answer comes: heartbeats, commits, a join."""
+"""Requests that may be about to be sent when the answer comes: heartbeats, commits, a join."""
 
 
 class KnowledgeWatch:
     def __init__(self, world: World, probes: Probes) -> None:
         self.world = world
         self._told: dict[tuple[str, str, Connection], int] = {}
-        """By client, group or transactional id, and connection: how often it was asked by that since it said that it is
-        not the coordinator, and since the client has asked who is. Several members of one client have one each."""
+        """By client, group or transactional id, and connection: how many requests went by that connection since its
+        broker said that it is not the coordinator, and before the client has looked for it. Several members of one
+        client have one each."""
         probes.around(ClusterMetadata, "merged", self._around_merged)
         probes.around(MetadataCache, "take", self._around_take)
         probes.around(Connection, "send", self._around_send)
@@ -64,7 +65,7 @@ class KnowledgeWatch:
         return take
 
     def goes_not_back(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-        """Of topics, as somebody knew them and knows them now."""
+        """Compares topics as somebody knew them before and knows them now."""
         self.world.check("C23")
         for name, topic in now.items():
             known = before.get(name)
@@ -107,7 +108,7 @@ class KnowledgeWatch:
                 del self._told[told]
 
     async def asked(self, sending: Any, connection: Connection, key: str) -> Any:
-        """What comes of a request about a group or a transactional id."""
+        """Counts a request about a group or a transactional id, and looks at its answer."""
         place = node(), key, connection
         self.world.check("G10")
         if place in self._told:

@@ -1,15 +1,14 @@
-"""Watches how far followers really are, beside what their leader believes of them (R19, R24 and R30).
+"""Watches how far followers really are, beside what their leader believes (R19, R24, R30).
 
-R19: a member of the ISR whose log lacks what its leader's had for longer than ``replica.lag.time.max.ms`` has to leave.
-Both logs are looked at now and then, the more often the shorter that time is; what the leader was told of its follower
-plays no part. The time counts while leader, controller and ZooKeeper are well, and the leader can reach both. Of a
-follower that had all and is dead the leader does not know, as in Kafka, until something is appended or its session has
-ended: so long nothing counts.
+R19: a member of the ISR that lacks records of its leader for longer than ``replica.lag.time.max.ms`` leaves the ISR.
+Both logs are compared at intervals, shorter ones the shorter that time is; what the leader was told plays no part. The
+time counts while leader, controller and ZooKeeper are well and the leader can reach both. Of a dead follower that had
+all records the leader learns, as in Kafka, by the next append or by the end of its session: until then nothing counts.
 
-R24: nobody leaves for its lag who was caught up within that time. At every proposal of a leader each fetch that reached
-it is reckoned with once more, to the millisecond (``Replica.isCaughtUp``). And of a follower to which, and to whose
-leader, nothing has happened for a while, and whose log has at each look what the leader's had at the look before, the
-leader must know it, whatever its fetches say. Nor does anybody count as having what it has not.
+R24: a follower that was caught up within that time stays in the ISR. At each proposal of a leader, every fetch that has
+reached it is evaluated again, to the millisecond (``Replica.isCaughtUp``). A follower that is calm, like its leader,
+and has at each look what the leader had at the look before, counts as caught up, whatever its fetches say. And no
+follower counts as having records that it lacks.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from barnabas.sim.world.probes import Probes, life, node
 from barnabas.sim.world.world import World, broker_name
 
 SLACK_NS: Final = 4_000_000_000
-"""For the look that the leader takes every half of the lag that it allows, and for the ISR to be altered."""
+"""For the leader to look, which it does every half of the allowed lag, and for the ISR to be altered."""
 
 FETCHES_AGAIN_NS: Final = 2_000_000_000
 """No drawn ``replica.fetch.backoff.ms`` is longer."""
@@ -38,15 +37,15 @@ MAX_SWEEPS: Final = 5
 ANSWER_NS: Final = 100_000_000
 """More than a request and its answer take where nothing delays them."""
 GETS_ON_NS: Final = 10_000_000_000
-"""For a follower to fetch what its leader has, if need be after a pause, and once more to be told how far."""
+"""For a follower to fetch what its leader has, after a backoff if need be, and once more for the high watermark."""
 NEVER_MS: Final = -(1 << 62)
 NEVER_NS: Final = 1 << 62
 SHORT_FETCHES: Final = ("replica.fetch.response.max.bytes", "replica.fetch.max.bytes")
-"""Where these are drawn an answer does not hold all that there is."""
+"""Settings with which an answer may not hold all records that there are."""
 
 
 class Behind(NamedTuple):
-    """Since when a follower lacks what its leader had then: up to `end`, in `leader_epoch`."""
+    """Since when a follower lacks records that its leader had then: those before `end`, in `leader_epoch`."""
 
     since_ns: int
     end: int
@@ -71,13 +70,13 @@ class KeepsUp(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What a follower has to have in time: a leader had it then, in this leader epoch of a topic."""
+    """What a follower has to have in time: its leader had it then, in this leader epoch of a topic."""
 
     since_ns: int
     end: int
     high_watermark: int
     start: int
-    """Where the leader's log began: a quiet partition's followers delete as well (KIP-107)."""
+    """The leader's log start: a follower deletes as well, also where nobody writes (KIP-107)."""
     topic_id: Uuid
     leader_epoch: int
 
@@ -85,8 +84,8 @@ class Wanted(NamedTuple):
 class Caught(NamedTuple):
     """When a follower was caught up, by its fetches and by its leader's clock.
 
-    In `term`, which is the leader's life, the topic's id and the leader epoch. `fetched_ms` and `leader_end` are those
-    of the last fetch.
+    `term` is the leader's process, the topic's id and the leader epoch. `fetched_ms` and `leader_end` are those of the
+    last fetch.
     """
 
     term: tuple[int, str, int]
@@ -94,19 +93,19 @@ class Caught(NamedTuple):
     fetched_ms: int
     leader_end: int
     rested: bool = False
-    """It has fetched since without being looked at, which its leader notes when it has to."""
+    """The follower has fetched since without being noted at once; its leader notes that when it has to."""
 
 
 class LagWatch:
     def __init__(self, world: World, logs: LogWatch, states: Mapping[str, Mapping[str, Any]], probes: Probes) -> None:
-        """`states` are those of partitions, as ZooKeeper has them."""
+        """`states` are the partitions' states in ZooKeeper."""
         self.world = world
         self.logs = logs
         config = world.config_of(0, broker_name(0))
         lag_ms = int(config["replica.lag.time.max.ms"])
         self._fetches_are_cut_short = any(key in config for key in SHORT_FETCHES)
         self.sweeps = max(1, min(MAX_SWEEPS, lag_ms // (5 * SWEEP_MS)))
-        """From one look to the next, each of `SWEEP_MS`: five looks or more within the time that a replica may lag."""
+        """Sweeps of `SWEEP_MS` from one look to the next, so that at least five looks fall into the allowed lag."""
         self._looks_ns = 2 * self.sweeps * SWEEP_MS * 1_000_000
         self._states = states
         self._caught: dict[tuple[str, TopicPartition, int], Caught] = {}
@@ -121,11 +120,12 @@ class LagWatch:
         self._wanted: dict[tuple[str, str, int], Wanted] = {}
         """By leader, partition and follower."""
         self._held_ns: dict[tuple[str, str], int] = {}
-        """By follower and partition: when a quota held it back last."""
+        """By follower and partition: when a quota last held it back."""
         self.calm_since_ns: Mapping[str, int] = {}
         """By node: since when nothing has happened to it."""
         self._asked_ns: dict[tuple[str, str], int] = {}
-        """By leader and partition: when it last had a change of the ISR under way, which nobody may answer for long."""
+        """By leader and partition: when it last had a change of the ISR under way, which may stay unanswered for
+        long."""
         probes.after(Partition, "make_leader", self._made_leader)
         probes.after(Partition, "record_fetch", self._fetched)
         probes.around(Partition, "stir", self._around_stir)
@@ -146,7 +146,7 @@ class LagWatch:
         self._behind = behind
 
     def _is_hindered(self, leader: str, controller: str) -> bool:
-        """Whether the ISR may not be altered in time."""
+        """Whether the ISR cannot be altered in time."""
         world = self.world
         return (
             controller not in world.brokers
@@ -232,13 +232,13 @@ class LagWatch:
             if is_late:
                 world.violated(
                     "R30", f"{follower} has {known} from {copy.log_start_offset} to {copy.log_end_offset} "
-                    f"and believes in {copy.high_watermark}; {name} had {wanted.start} to {wanted.end}, and "
-                    f"{wanted.high_watermark} was committed, {(world.loop.now_ns - wanted.since_ns) / 1e9:.1f} s ago",
+                    f"and the high watermark {copy.high_watermark}; {name} had {wanted.start} to {wanted.end} and "
+                    f"{wanted.high_watermark} {(world.loop.now_ns - wanted.since_ns) / 1e9:.1f} s ago",
                     known, follower,
                 )  # fmt: skip
 
     def _looked_at(self, key: tuple[str, str, int], end: int, now: Behind) -> None:
-        """`end` is the follower's log's, `now` what the leader has."""
+        """`end` is the follower's log end offset, `now` what the leader has."""
         before = self._keeps_up.get(key)
         if (
             before is None
@@ -254,7 +254,7 @@ class LagWatch:
             self._kept_up_ns[key] = now.since_ns
 
     def calm_since(self, leader: str, member: str) -> int:
-        """Since when nothing has happened to either, nor to what the second asks the first."""
+        """Since when nothing has happened to leader and member, nor to requests of the member to the leader."""
         return self.untroubled_since(leader, member, self.calm_since_ns)
 
     def untroubled_since(self, leader: str, member: str, since_ns: Mapping[str, int]) -> int:
@@ -266,7 +266,8 @@ class LagWatch:
         return max(untold_ns, since_ns.get(leader, 0), since_ns.get(member, 0))
 
     def _follows(self, member: int, partition: Partition) -> bool:
-        """Whether the member knows whom it follows, in which epoch; who shuts down begins to follow nobody."""
+        """Whether the member has been told to follow in this leader epoch; a broker that shuts down begins to follow
+        nobody."""
         broker = self.world.brokers.get(broker_name(member))
         replicas = None if broker is None else broker.replicas
         if replicas is None or replicas.is_shutting_down:
@@ -275,7 +276,7 @@ class LagWatch:
         return copy is not None and not copy.is_leader and copy.leader_epoch == partition.leader_epoch
 
     def _made_leader(self, _: bool, partition: Partition, state: object, topic_id: object, now_ms: int) -> None:
-        """From here on members of the ISR have the whole time to show themselves."""
+        """From here on members of the ISR have the whole lag time to show themselves."""
         if not partition.is_leader:
             return
         name, term = node(), self._term(partition)
@@ -290,7 +291,8 @@ class LagWatch:
         self, _: bool, partition: Partition, follower: int, broker_epoch: int, offset: int, start: int, end: int,
         now_ms: int,
     ) -> None:  # fmt: skip
-        """A follower that has all, or what the leader had at its last fetch, was caught up now, or then."""
+        """A follower that has everything was caught up now; one that has what the leader had at its last fetch was so
+        then."""
         key = node(), partition.topic_partition, follower
         before = self._caught.get(key)
         if before is None or partition.log is None:
@@ -307,8 +309,8 @@ class LagWatch:
             self._is_noted(partition, follower, self._caught[key])
 
     def _has_what_counts(self, partition: Partition, log: Log, follower: int, offset: int) -> None:
-        """R24: a follower counts as having what lies before the offset that it asks for when it has the very batches
-        that its leader has there."""
+        """R24: a follower counts as having what lies before its fetch offset only when it has the same batches as its
+        leader."""
         name, place = broker_name(follower), str(partition.topic_partition)
         led, there = self.logs.chain_of(log), self.logs.of.get((name, place))
         copy = None if there is None else self.logs.chain_of(there)
@@ -319,22 +321,22 @@ class LagWatch:
         if its_own is None or its_own == here:
             return  # or it has been cut since it asked
         if offset <= self.logs.start_of(led) or (here is None and offset <= self.logs.cleaned_to(place, led.topic_id)):
-            return  # no leader epoch tells of what is deleted, and what the cleaner took is not there to be compared
+            return  # no leader epoch tells of deleted records, and cleaned ones are not there to be compared
         if self.logs.may_be_lost(name, place) or self.logs.losses.is_forked(place, offset):
             self.world.waive("R24")
             return
         self.world.violated(
-            "R24", f"{node()} takes {name} to have what it has of {place} before {offset}, and it has something else",
+            "R24", f"{node()} believes that {name} has its batches of {place} before {offset}, and it has others",
             place, node(),
         )  # fmt: skip
 
     def is_held_back(self, held: bool, _: ReplicationQuotas, partition: Partition, lag: int | None) -> None:
-        """R24: however little moves may take, a follower that has all that is committed goes on (KIP-73)."""
+        """R24: a throttled follower that has everything is not held back (KIP-73)."""
         self.world.check("R24")
         if held:
             self._held_ns[node(), str(partition.topic_partition)] = self.world.loop.now_ns
         if held and lag == 0:
-            self._is_in_sync(partition, "itself, which has all")
+            self._is_in_sync(partition, "itself, which has all records")
 
     def holds_back(self, held: bool, _: ReplicationQuotas, partition: Partition, follower: int) -> None:
         self.world.check("R24")
@@ -345,10 +347,10 @@ class LagWatch:
 
     def _is_in_sync(self, partition: Partition, whom: str) -> None:
         place = str(partition.topic_partition)
-        self.world.violated("R24", f"{node()} holds back {whom}, when {place} is copied", place, node())
+        self.world.violated("R24", f"{node()} throttles {whom}, in {place}", place, node())
 
     def _is_noted(self, partition: Partition, follower: int, caught: Caught) -> None:
-        """R24, before anybody has to leave: what the leader has written down is not less than what fetches said."""
+        """R24, before anybody has to leave: what the leader notes of a follower is at least what its fetches said."""
         progress = partition.progress.get(follower)
         if progress is None or caught.term != self._term(partition):
             return
@@ -368,7 +370,7 @@ class LagWatch:
         return stir
 
     def _rested(self, partition: Partition) -> None:
-        """Whoever has all and rests goes on fetching, and is not looked at."""
+        """A follower that has everything and rests goes on fetching without being noted."""
         for follower, fetch in partition.resting.items():
             key = node(), partition.topic_partition, follower
             before = self._caught.get(key)
@@ -400,7 +402,7 @@ class LagWatch:
         return life(), str(partition.topic_id), partition.leader_epoch
 
     def shrunk(self, partition: str, leader: int, member: int) -> None:
-        """R24, by what the follower has: it kept up until a while less ago than the lag allows."""
+        """R24, by the follower's log: it does not leave the ISR when it kept up within the allowed lag."""
         world, name, broker = self.world, broker_name(leader), self.world.brokers.get(broker_name(leader))
         kept_up_ns = self._kept_up_ns.get((name, partition, member))
         if broker is None or kept_up_ns is None:

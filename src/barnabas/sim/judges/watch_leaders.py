@@ -1,4 +1,4 @@
-"""Watches who leads and how far the high watermark is: R2 to R6, R9, R12 and R14, each when it could first break."""
+"""Watches leaders and high watermarks (R2 to R6, R9, R12, R14), each at the moment it could first break."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class LeaderWatch:
         self.losses = logs.losses
         self.told_latest: dict[str, int] = {}
         self.reached: dict[str, int] = {}
-        """By partition: the highest high watermark that a leader of it had since something of it was lost."""
+        """By partition: the highest high watermark of any leader since records of it were lost."""
         self.begun_anew: dict[str, None] = {}
-        """Partitions of which a coordinator had loaded records that a later leader never had."""
+        """Partitions of which a coordinator loaded records that a later leader never had."""
         self._leader_high: dict[tuple[str, int, str, str, int], int] = {}
         self._loaded: dict[tuple[str, str], dict[int, int]] = {}
         """By partition and topic id: where a coordinator's loading ended, and the hash there."""
         self._coming_to_lead: tuple[Any, tuple[int, int]] | None = None
-        """The new state, and the leader epoch and leader before it, while a partition is made leader."""
+        """The new state, and the leader epoch and leader before it, while a partition becomes leader."""
         probes.around(Log, "update_high_watermark", self._around_update_high_watermark)
         probes.around(Partition, "make_leader", self._around_make_leader)
         probes.around(Partition, "maybe_increment_high_watermark", self._around_maybe_increment_high_watermark)
@@ -90,7 +90,7 @@ class LeaderWatch:
         return maybe_increment_high_watermark
 
     def _high_watermark_raised(self, raised: bool, partition: Partition, now_ms: int) -> None:
-        """A leader's high watermark rose: R4, R5, R6, and what lies below it is committed."""
+        """A leader's high watermark rose: judges R4, R5 and R6; what lies below it is committed from now on."""
         self._nothing_holds_it_back(partition, now_ms)
         log = partition.log
         if not raised or log is None:
@@ -131,7 +131,8 @@ class LeaderWatch:
         self._ask_for_the_end(partition)
 
     def _nothing_holds_it_back(self, partition: Partition, now_ms: int) -> None:
-        """R6: it is as high as the maximal ISR allows, and live followers that are caught up (KAFKA-13091, 15021)."""
+        """R6: the high watermark is as high as the maximal ISR and live, caught-up followers allow (KAFKA-13091,
+        15021)."""
         log, broker = partition.log, self.world.brokers.get(node())
         if log is None or broker is None or not partition.is_leader:
             return
@@ -167,7 +168,7 @@ class LeaderWatch:
             self._nothing_holds_it_back(partition, now_ms)
 
     def _shrunk(self, proposed: bool, partition: Partition, now_ms: int) -> None:
-        """R12: who was caught up within ``replica.lag.time.max.ms`` stays in the ISR (KAFKA-4485)."""
+        """R12: a follower that was caught up within ``replica.lag.time.max.ms`` stays in the ISR (KAFKA-4485)."""
         pending, log, broker = partition.isr_state, partition.log, self.world.brokers.get(node())
         if not proposed or log is None or broker is None or not isinstance(pending, PendingShrinkIsr):
             return
@@ -199,8 +200,8 @@ class LeaderWatch:
         committed.take_in(chain, high)
 
     def _on_every_member(self, chain: Chain, high: int, assigned: tuple[int, ...]) -> None:
-        """R4: what is below a leader's high watermark is on every member of the ISR in ZooKeeper that runs: the very
-        batches, and not others up to the same offset."""
+        """R4: every running member of the ISR in ZooKeeper has the batches below the leader's high watermark: the same
+        batches, not only the same offset."""
         world = self.world
         state = world.state(chain.partition)
         if state is None:
@@ -252,7 +253,7 @@ class LeaderWatch:
         return make_leader
 
     def _comes_to_lead(self, partition: Partition) -> None:
-        """Before it commits anything: what the others wrote and it lacks may be lost from here on."""
+        """Runs before the leader commits anything: what others wrote and it lacks may be lost from now on."""
         if self._coming_to_lead is not None:
             state, before = self._coming_to_lead
             self._coming_to_lead = None
@@ -291,15 +292,17 @@ class LeaderWatch:
             self._loads(chain)
 
     def _is_overruled(self, chain: Chain, leader_epoch: int, high: int) -> bool:
-        """Whether nothing is promised of all that a leader has below its high watermark: another came to lead without
-        some of it. If that was before, then until the ISR has it again: it may be elected from there once more."""
+        """Whether a leader's records below its high watermark promise nothing, because another leader was elected
+        without some of them. If that leader came before this one, they promise nothing until the ISR has them again:
+        until then a replica without them may be elected once more."""
         committed = self.logs.committed.get((chain.partition, chain.topic_id), Committed())
         return self.losses.is_overtaken(chain, leader_epoch) or self.losses.brings_back(chain, committed.high, high)
 
     def _loads(self, chain: Chain) -> None:
         """A coordinator loads all that its log holds (``GroupMetadataManager.doLoadGroupsAndOffsets``).
 
-        What of it was not committed yet may be gone from the log of a later leader, and with it a group's generation.
+        Loaded records that were not committed yet may be missing from a later leader's log, and a group's generation
+        with them.
         """
         loaded = self._loaded.setdefault((chain.partition, chain.topic_id), {})
         begins = max(chain.log_start, self.logs.cleaned_to(chain.partition, chain.topic_id))
@@ -309,7 +312,7 @@ class LeaderWatch:
             loaded[chain.end] = chain.links[-1].hash
 
     def _leader_complete(self, log: Log, chain: Chain, state: Any) -> None:
-        """R3: who leads by a clean election holds all that is committed."""
+        """R3: a leader of a clean election has all that is committed."""
         world, name = self.world, chain.partition
         now = world.state(name)
         if now is None or now["leader_epoch"] != state.leader_epoch or now["leader"] != broker_number(chain.node):
@@ -332,7 +335,8 @@ class LeaderWatch:
             )  # fmt: skip
 
     def _proposed(self, _: object, partition: Partition, pending: Any, isr: frozenset[int]) -> None:
-        """R12: a follower is proposed only when it has reached the high watermark and this leader's epoch."""
+        """R12: a leader proposes a follower for the ISR only when it has reached the high watermark and the leader's
+        epoch."""
         log = partition.log
         if log is None or not isinstance(pending, PendingExpandIsr) or not isinstance(pending.committed, CommittedIsr):
             return
@@ -353,7 +357,7 @@ class LeaderWatch:
         self, result: Any, partition: Partition, fetch_offset: int, *_: object,
         current_leader_epoch: int = -1, isolation: FetchIsolation = FetchIsolation.LOG_END, **named: object,
     ) -> None:  # fmt: skip
-        """R9 and R14: consumers get what is committed; who names an epoch gets nothing of another."""
+        """R9: consumers get what is committed. R14: a request that names a leader epoch gets nothing of another."""
         world = self.world
         world.check("R14")
         if current_leader_epoch not in (-1, partition.leader_epoch):
@@ -386,7 +390,7 @@ class LeaderWatch:
             at += 12 + int.from_bytes(data[at + 8 : at + 12], "big")
 
     def _begins_with_what_is_asked_for(self, records: Any, partition: Partition, offset: int) -> None:
-        """R20: who reads from an offset is given the batch that has it, or the next one there is."""
+        """R20: a fetch begins with the batch that has its offset, or the next one."""
         chain = None if partition.log is None else self.logs.chain_of(partition.log)
         if chain is None or self.logs.cleaned_to(chain.partition, chain.topic_id):
             return
@@ -396,12 +400,12 @@ class LeaderWatch:
             self.world.waive("R20")  # no CRC covers a batch's offset
         elif at < len(chain.links) and chain.links[at].base != base:
             self.world.violated(
-                "R20", f"who reads {chain.partition} from {offset} is given {base} by {chain.node}, and "
-                f"{chain.links[at].base} is first", chain.partition, chain.node,
+                "R20", f"{chain.node} answers a fetch of {chain.partition} from {offset} with {base}, and "
+                f"{chain.links[at].base} comes first", chain.partition, chain.node,
             )  # fmt: skip
 
     def _ask_for_the_end(self, partition: Partition) -> None:
-        """What somebody would be told who asked just now: hardly anybody does in the moment when it is wrong."""
+        """Asks for the leader's end, since hardly any client does just when the answer would be wrong."""
         if partition.is_leader:
             with suppress(KafkaError):
                 partition.offset_for_timestamp(
@@ -411,7 +415,7 @@ class LeaderWatch:
     def _listed(
         self, result: Any, partition: Partition, timestamp: int, isolation: Any, *_: object, **named: object
     ) -> None:
-        """R5: what clients are told of the end never goes back (KIP-207)."""
+        """R5: the end that clients are told never goes back (KIP-207)."""
         if timestamp >= 0:
             self._looked_up(result[1], partition, timestamp, isolation)
         if timestamp != LATEST_TIMESTAMP or isolation is not FetchIsolation.HIGH_WATERMARK:
@@ -436,7 +440,7 @@ class LeaderWatch:
         self.told_latest[key] = max(result[1], self.told_latest.get(key, 0))
 
     def _looked_up(self, found: int, partition: Partition, timestamp: int, isolation: FetchIsolation) -> None:
-        """R20: a lookup by timestamp finds the first batch with a record that is not older."""
+        """R20: a lookup by timestamp finds the first batch with a record that is late enough."""
         log = partition.log
         chain = None if log is None else self.logs.chain_of(log)
         if log is None or chain is None or self.logs.cleaned_to(chain.partition, chain.topic_id):
@@ -461,7 +465,7 @@ class LeaderWatch:
 
 
 def _is_found(found: int, first: ChainedBatch | None, bound: int) -> bool:
-    """Whether a lookup that ends at `found` is right, where `first` is the first batch with a record late enough."""
+    """Whether a lookup may end at `found`, where `first` is the first batch with a record late enough."""
     if first is None or first.last >= bound:
         return found == -1 or (first is not None and first.base <= found < bound)
     return first.base <= found <= first.last

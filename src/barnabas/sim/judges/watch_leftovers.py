@@ -1,7 +1,8 @@
-"""Watches what is left of replicas that moved away and of topics that are deleted: C15.
+"""Watches what remains of removed replicas and deleted topics (C15).
 
-A controller tells a broker once, when it takes a replica out of an assignment, to stop it and delete its log. Who is
-not there then, or whose controller is gone before, keeps the log, as in Kafka. Who was there all the time must not.
+When a controller removes a replica from an assignment, it tells the broker once to stop it and delete its log. If the
+broker is away then, or the controller dies before, the broker keeps the log, as in Kafka. A broker that was there all
+the time must not keep it.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from barnabas.sim.world.loop import Incarnation
 from barnabas.sim.world.world import World, broker_name, broker_number
 
 CALM_NS: Final = 10_000_000_000
-"""For so long nothing may have happened to either before a replica is taken out: its move takes a while."""
+"""For so long before the removal nothing may have happened to broker or controller, because a move takes a while."""
 DELETED_WITHIN_NS: Final = 20_000_000_000
 
 
 class Dropped(NamedTuple):
-    """A replica that is none any more. `controller` took it out."""
+    """A replica that `controller` removed from its partition's assignment."""
 
     at_ns: int
     node: str
@@ -30,21 +31,21 @@ class Dropped(NamedTuple):
 
 class LeftoverWatch:
     def __init__(self, world: World, logs: LogWatch, is_assigned: Callable[[str, int], bool]) -> None:
-        """`is_assigned` asks of a partition and a broker's id."""
+        """`is_assigned` is asked for a partition and a broker's id."""
         self.world = world
         self.logs = logs
         self._is_assigned = is_assigned
         self._dropped: list[Dropped] = []
         self._may_keep: set[tuple[str, str]] = set()
-        """By node and partition: replicas taken out while their broker, or the controller, was not there for it."""
+        """By node and partition: removed replicas whose broker or controller was not there to delete them."""
         self._processes: dict[str, Incarnation | None] = {}
         self.reached_since_ns: dict[str, int] = {}
-        """By node: since when it runs and nothing keeps anybody from it."""
+        """By node: since when it runs and every other node reaches it."""
         self.calm_since_ns: dict[str, int] = {}
-        """By node: since when nothing has happened to it, nor to its disk."""
+        """By node: since when nothing has happened to it or its disk."""
 
     def dropped(self, partition: str, broker_id: int) -> None:
-        """The broker is a replica of the partition no more."""
+        """The broker is no replica of the partition any more."""
         node, controller, now_ns = broker_name(broker_id), self.world.controller(), self.world.loop.now_ns
         log = self.logs.of.get((node, partition))
         calm = (now_ns - self.calm_since_ns.get(name, now_ns) >= CALM_NS for name in (node, controller or ""))
@@ -54,7 +55,8 @@ class LeftoverWatch:
             self._may_keep.add((node, partition))
 
     def look(self) -> None:
-        """At least twice a second: what is gone is gone, and who was disturbed need not delete."""
+        """Runs at least twice a second. A removed log that is gone is fine, and a broker that was disturbed may keep
+        it."""
         for name in self.world.broker_names:
             is_reached = self._is_reached(name)
             if not is_reached:
@@ -94,7 +96,7 @@ class LeftoverWatch:
         return False
 
     def judge(self) -> None:
-        """Nothing is left of a topic that is deleted: its deletion waits for every replica that it has."""
+        """Nothing remains of a deleted topic, because its deletion waits for each of its replicas."""
         world = self.world
         for name, partition in self.logs.of:
             if (name, partition) in self._may_keep:

@@ -1,11 +1,10 @@
 """Watches every replica's log, and knows what it ought to hold.
 
-For each log there is a `Chain`: its batches with a hash over all that came before, so that "the same prefix" is one
-comparison (R1). What a leader's high watermark has passed is committed: by partition, the hash at each such offset.
-From the two follow log matching, leader completeness and durability, each judged at the moment it could first break.
+Each log has a `Chain`: its batches with a hash over all that came before, so that comparing prefixes is one comparison
+(R1). Below a leader's high watermark lies what is committed: by partition, the hash at each such offset. From the two
+follow log matching, leader completeness and durability, each judged at the moment it could first break.
 
-R7's premise is exact. When a wiped copy (`RestartWatch`) leads, or one that was elected unclean, then what it lacks may
-be lost (`LossWatch`), and what of it was committed is so no more.
+R7's premise fails where a wiped copy (`RestartWatch`) or one of an unclean election leads (`LossWatch`).
 """
 
 from __future__ import annotations
@@ -51,16 +50,15 @@ class LogWatch:
         """By topic: whether leaders may be elected from outside the ISR."""
         self.failed_dirs: dict[tuple[str, int, str], int] = {}
         self._known: dict[tuple[str, str, int, int], int] = {}
-        """By partition, topic id, base offset and epoch: the one hash a log has that holds this batch."""
+        """By partition, topic id, base offset and epoch: the one hash of every log that holds this batch."""
         self._beginnings: dict[tuple[str, str, int, int], None] = {}
         """Those of `_known` that were first seen where a log began."""
         self._appender: dict[tuple[str, str, int], str] = {}
         self._deleted: dict[tuple[str, str], int] = {}
-        """By partition and topic id: up to where a replica deleted what is committed. No leader epoch tells a follower
-        that it differs before that, and nobody reads there any more."""
+        """By partition and topic id: how far a replica deleted what is committed. Nobody reads before that."""
         self.cleaned: dict[tuple[str, str], int] = {}
-        """By partition and topic id: up to where some replica's cleaner went. Before that batches may be missing, or be
-        emptied, in one copy and not in another; what they hold then is `CleanerWatch`'s to judge."""
+        """By partition and topic id: how far some replica's cleaner went. Before that batches may be missing or emptied
+        in one copy and not in another; `CleanerWatch` judges what they hold then."""
         self.stamped: dict[str, None] = {}
         """Partitions with batches whose time is the broker's."""
         self.restarts = RestartWatch(world, self)
@@ -81,7 +79,7 @@ class LogWatch:
     # What may be lost
 
     def leads(self, chain: Chain, log: Log, leader_epoch: int) -> None:
-        """Whoever comes to lead without what its disk lost takes it from all: R7's premise failed."""
+        """R7's premise fails when a broker leads without records that its disk lost: everybody loses them."""
         key, partition = (chain.node, chain.partition), chain.partition
         if key not in self.restarts.synced_end or chain.end < self.restarts.synced_end[key]:
             return
@@ -100,7 +98,7 @@ class LogWatch:
         committed = self.committed.get((partition, chain.topic_id))
         if committed is not None:
             begins = min(chain.end, max(self.start_of(chain), self.cleaned_to(partition, chain.topic_id)))
-            # Before that it need not have what is committed; but where it has something else, that counts.
+            # Before that it may lack what is committed; but where it has something else, that counts.
             at = {
                 end: value
                 for end, value in committed.at.items()
@@ -113,7 +111,7 @@ class LogWatch:
         self.world.note(f"{partition}: {chain.node} leads without what was written from {loss.end} on; it may be lost")
 
     def _forget(self, chain: Chain, batches: list[AppendedBatch]) -> None:
-        """What of its own epoch the leader lost, and no copy has: others may come in its place."""
+        """Forgets batches of the leader's own epoch that it lost and no copy has: others may come in their place."""
         place = chain.partition, chain.topic_id
         keys = [(*place, batch.base, batch.epoch) for batch in batches]
         copies = [copy.links for copy in self.chains.values() if (copy.partition, copy.topic_id) == place]
@@ -123,11 +121,11 @@ class LogWatch:
                 self._known.pop(key, None)
 
     def may_be_lost(self, name: str, partition: str) -> bool:
-        """Whether a copy may lack what was committed, or a leader of the time before have written other records."""
+        """Whether the copy may lack committed records, or hold an earlier leader's in their place."""
         return self.restarts.is_wiped(name, partition) or self._is_outdated(name, partition)
 
     def _is_outdated(self, name: str, partition: str) -> bool:
-        """Whether the copy is from before what was committed was lost, and not yet what it ought to be."""
+        """Whether the copy is from before a loss, and does not yet hold what is committed since."""
         if (name, partition) not in self._outdated:
             return False
         log = self.of.get((name, partition))
@@ -141,14 +139,14 @@ class LogWatch:
         return True
 
     def deleted_to(self, partition: str) -> int:
-        """Up to where some replica deleted; a loss of power may bring it back, and nobody is promised it any more."""
+        """How far any replica deleted; a power loss may bring records back, but nobody is promised them."""
         return max((end for (name, _), end in self._deleted.items() if name == partition), default=0)
 
     def cleaned_to(self, partition: str, topic_id: str) -> int:
         return self.cleaned.get((partition, topic_id), 0)
 
     def cleaned_anywhere_to(self, partition: str) -> int:
-        """The same, whichever topic of that name it was."""
+        """The same for the cleaner, for any topic of that name."""
         return max((end for (name, _), end in self.cleaned.items() if name == partition), default=0)
 
     def _around_replace(self, original: Any) -> Any:
@@ -164,7 +162,7 @@ class LogWatch:
         return replace_segments
 
     def start_of(self, chain: Chain) -> int:
-        """Where the log begins, or will when it has heard what another replica deleted."""
+        """Where the log begins, or will when the replica has heard what others deleted."""
         return max(chain.log_start, self._deleted.get((chain.partition, chain.topic_id), 0))
 
     def holds_committed(self, chain: Chain, log: Log) -> bool:
@@ -179,7 +177,8 @@ class LogWatch:
         return self.unclean.get(partition.rpartition("-")[0], False)
 
     def stamps_at(self, partition: str, offset: int) -> list[int | None]:
-        """Of the batch at the offset in each copy: its time as in a `ChainedBatch`, None if its producer stamped it."""
+        """The timestamp of the batch at the offset, in each copy, as in a `ChainedBatch`; None where its producer
+        stamped it."""
         found: dict[int | None, None] = {}
         for chain in self.chains.values():
             at = bisect_right(chain.ends, offset)
@@ -196,7 +195,8 @@ class LogWatch:
         return chain
 
     def _id_of(self, log: Log) -> str:
-        """Where topics get their ids when brokers are upgraded, none tells one from the next of its name."""
+        """Where brokers are upgraded to topic ids during the run, ids do not tell a topic from the next one of its
+        name."""
         return str(log.topic_id or "") if self.world.metadata_version.is_topic_ids_supported else ""
 
     def _around_opening(self, original: Any) -> Any:
@@ -208,7 +208,7 @@ class LogWatch:
         return opening
 
     def _opened(self, log: Log) -> None:
-        """One that is to take another's place counts from when it does; of a move that was not over one copy goes."""
+        """A future log counts from when it takes the other's place; of an unfinished move one copy goes."""
         name = node()
         if name not in self.world.nodes or "twin" in name or log.is_future:
             return
@@ -251,7 +251,7 @@ class LogWatch:
         self._remembers(log, chain)
 
     def _is_whole(self, chain: Chain, data: memoryview) -> None:
-        """R15: recovery leaves no batch in a log whose bytes are not those that were written."""
+        """R15: recovery leaves no batch whose bytes are not those that were written."""
         self.world.check("R15")
         try:
             check_crc(data, 0, len(data))
@@ -262,7 +262,7 @@ class LogWatch:
             )  # fmt: skip
 
     def disk_failed(self, name: str, operation: str, path: str) -> None:
-        """R16 begins: from the first failed write or sync on, nothing is appended in that directory."""
+        """From the first failed write or sync on nothing may be appended in that directory (R16)."""
         if operation in ("write", "fsync") and path.count("/") >= 3:
             directory = "/".join(path.split("/")[:3])
             process = self.world.nodes[name].process
@@ -270,7 +270,7 @@ class LogWatch:
                 self.failed_dirs.setdefault((name, process.number, directory), self.world.loop.now_ns)
 
     def _renamed(self, _: object, log: Log, *__: object, **___: object) -> None:
-        """The log is being deleted, or has taken another's place, which is deleted next."""
+        """The log is being deleted, or has taken the place of another, which is deleted next."""
         if log.name == str(log.topic_partition):
             self._took_over(log)
             return
@@ -281,7 +281,7 @@ class LogWatch:
 
     @contextmanager
     def under_way(self, chain: Chain | None, doing: str = "", cutting_at: int | None = None) -> Iterator[None]:
-        """While the log's files change: a process that dies meanwhile leaves them as they were, or half done."""
+        """While the log's files change: a process that dies meanwhile leaves them unchanged or half changed."""
         if chain is None:
             yield
             return
@@ -297,7 +297,7 @@ class LogWatch:
     # Appending
 
     def _add(self, chain: Chain, data: memoryview) -> None:
-        """Takes the batches of `data` in; R1, R11 and C5 are judged here."""
+        """Adds the batches in `data`; judges R1, R11 and C5."""
         world = self.world
         for header, start, end in batches(data):
             links = chain.links
@@ -381,11 +381,11 @@ class LogWatch:
         return append_as_leader
 
     def is_as_young_as_it_says(self, log: Log, chain: Chain, info: AppendInfo, said_ms: int | None) -> None:
-        """R22: whoever made a batch says rightly how young its youngest record is; brokers need not believe it."""
+        """R22: a batch's header has its youngest record's timestamp; brokers need not believe a producer."""
         self.world.check("R22")
         if not log.settings.log_append_time and said_ms not in (None, info.max_timestamp):
             self.world.violated(
-                "R22", f"the batch at {info.first_offset} of {chain.partition} says that it is of {said_ms}; its "
+                "R22", f"the batch at {info.first_offset} of {chain.partition} has the timestamp {said_ms}; its "
                 f"youngest record is of {info.max_timestamp}", chain.partition, chain.node,
             )  # fmt: skip
 
@@ -465,7 +465,7 @@ class LogWatch:
         return append_as_leader
 
     def _appended_as_follower(self, _: object, partition: Partition, *__: object, **___: object) -> None:
-        """R14: nobody follows into an epoch that it has not been told of, whichever way the records came."""
+        """R14: a follower appends only batches of leader epochs that it has been told of."""
         if self.world.metadata_version.fetch_version < _FETCH_NAMES_EPOCH:
             return
         log = partition.log
@@ -508,7 +508,7 @@ class LogWatch:
         self.sequences.remembers(chain, log, max(chain.log_start, self.cleaned_to(chain.partition, chain.topic_id)))
 
     def _nothing_committed_is_cut(self, chain: Chain, offset: int) -> None:
-        """R4: a member of the ISR keeps what was committed, whatever its leader says."""
+        """R4: a member of the ISR keeps what is committed, whatever its leader says."""
         committed = self.committed.get((chain.partition, chain.topic_id))
         state = self.world.state(chain.partition)
         if committed is None or state is None or broker_number(chain.node) not in state["isr"]:
@@ -584,7 +584,7 @@ class LogWatch:
                     world.violated("R1", f"replicas of {partition} differ at their end", partition, chain.node)
 
     def stand(self) -> None:
-        """R11, of every replica, now."""
+        """R11, for every replica, now."""
         of = self.of.values()
         wrong = [log for log in of if not log.log_start_offset <= log.high_watermark <= log.log_end_offset]
         self.world.check("R11", len(of) - len(wrong))

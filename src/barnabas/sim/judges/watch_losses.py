@@ -1,11 +1,12 @@
-"""Watches what may be lost, batch by batch: where R7's premise failed, and what that took.
+"""Watches which batches may be lost, one by one: where R7's premise failed, and which batches that took.
 
-Kafka's ZooKeeper mode loses what a leader lacks that came to lead all the same: its disk lost it (a copy is *wiped*),
-or it was elected from outside of the ISR. Nothing else is excused: not what that leader has, nor what it writes then.
+Kafka with ZooKeeper loses what an elected leader lacks: its disk lost it (the copy is *wiped*), or the election was
+unclean. Nothing else is excused: neither what that leader has, nor what it writes then.
 
-Two things go beyond the moment. A leader of the time before may write and commit until it hears; its epoch tells. And
-a leader that lost records of its own epoch and goes on in it writes others in their place: Kafka has nothing against
-that, and who copied the lost ones cannot tell, and keeps them (a *fork*). What lies there may be one or the other.
+Two effects last longer. A leader of an earlier epoch may write and commit until it hears of its successor; its epoch
+tells such batches apart. And a leader that lost records of its own epoch, and goes on in that epoch, writes others in
+their place. Kafka does not prevent that: followers that copied the lost ones cannot tell, and keep them (a *fork*). At
+such offsets either is right.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _FOREVER = 1 << 62
 
 
 class AppendedBatch(NamedTuple):
-    """One that a leader appended, and when."""
+    """A batch that a leader appended, and when."""
 
     base: int
     last: int
@@ -33,14 +34,14 @@ class AppendedBatch(NamedTuple):
     producer_id: int
     appended_ns: int
     owners: frozenset[str] = frozenset()
-    """The groups, or transactional ids, whose state it holds: of an internal topic."""
+    """The groups or transactional ids whose state it holds, if the topic is internal."""
 
 
 class LostBatches(NamedTuple):
-    """A leader came to lead in `leader_epoch` without some of what was written.
+    """A leader was elected in `leader_epoch` without some of what was written.
 
-    `epochs` are those of its log with the offsets where they begin, `end` its end. What it had lost of its own epoch,
-    and of older ones where followers do not hear of that, lay before `forked_until`.
+    `epochs` are the epochs of its log with their first offsets, `end` is its log end offset. Lost batches of its own
+    epoch lay before `forked_until`, and so did those of older epochs where followers do not hear of these.
     """
 
     leader_epoch: int
@@ -63,8 +64,8 @@ class LostBatches(NamedTuple):
 
 
 def owners_in(data: Bytes) -> frozenset[str]:
-    """Of whom batches of an internal topic tell: behind a version every key begins with a group or a transactional id
-    (``OffsetCommitKey``, ``GroupMetadataKey``, ``TransactionLogKey``); markers have no such key."""
+    """The groups or transactional ids that batches of an internal topic are about: each key begins with a version and
+    the name (``OffsetCommitKey``, ``GroupMetadataKey``, ``TransactionLogKey``); markers have no such key."""
     found: set[str] = set()
     for header, start, end in batches(data):
         for record in () if header.is_control else records_of(data, start, end):
@@ -74,7 +75,7 @@ def owners_in(data: Bytes) -> frozenset[str]:
 
 
 class LossWatch:
-    """By partition and topic id: what leaders wrote, and what of it may be lost."""
+    """By partition and topic id: what leaders wrote, and which of it may be lost."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -84,7 +85,8 @@ class LossWatch:
         """By partition."""
 
     def appended(self, chain: Chain, link: ChainedBatch, owners: frozenset[str] = frozenset()) -> None:
-        """A leader wrote a batch, in whichever epoch it believes to lead; of `owners`, where the topic is internal."""
+        """A leader wrote a batch in the epoch in which it believes to lead; `owners` are given where the topic is
+        internal."""
         key = chain.partition, chain.topic_id
         now_ns = self.world.loop.now_ns
         batch = AppendedBatch(link.base, link.last, link.epoch, link.producer_id, now_ns, owners)
@@ -93,7 +95,7 @@ class LossWatch:
             self._lost.setdefault(chain.partition, []).append(batch)
 
     def found(self, chain: Chain, link: ChainedBatch, owners: frozenset[str]) -> None:
-        """A log that is opened ends with the batch: of a leader that died while it wrote it nobody has heard so."""
+        """A log that is opened ends with the batch; its leader may have died while it wrote it."""
         written = self._written.get((chain.partition, chain.topic_id), ())
         if not any((batch.last, batch.epoch) == (link.last, link.epoch) for batch in reversed(written)):
             self.appended(chain, link, owners)
@@ -103,7 +105,7 @@ class LossWatch:
         now_ns, end = self.world.loop.now_ns, log.log_end_offset
         epochs = tuple((entry.epoch, entry.start_offset) for entry in log.leader_epochs.entries)
         written = self._written.get((chain.partition, chain.topic_id), [])
-        # Who asks for epochs at its beginning alone (before 2.7) does not hear that the leader lost older ones.
+        # A follower of before 2.7 asks for epochs when it begins, and does not hear that the leader lost older ones.
         unheard = not self.world.metadata_version.is_truncation_on_fetch_supported
         own = [
             batch.last + 1
@@ -119,12 +121,12 @@ class LossWatch:
         known += [batch for batch in taken if batch not in known]
 
     def forgotten(self, partition: str) -> None:
-        """Its topic was deleted."""
+        """The partition's topic was deleted."""
         self._lost.pop(partition, None)
         for key in [place for place in self._losses if place[0] == partition]:
             del self._losses[key]
 
-    # Asked by those who judge
+    # Asked by the judges
 
     def may_be_lost(
         self,
@@ -137,8 +139,8 @@ class LossWatch:
         producer_ids: Iterable[int] = (),
         owner: str = "",
     ) -> bool:
-        """Whether a batch of that time may be gone: one with that `offset`, `reaching` that one or beyond it, of one of
-        these producers, of that `owner`, or any."""
+        """Whether a batch appended in that time may be lost: one with that `offset`, one `reaching` an offset or beyond
+        it, one of these producers, one of that `owner`, or any."""
         wanted = frozenset(producer_ids)
         return any(
             since_ns <= batch.appended_ns <= until_ns
@@ -162,7 +164,7 @@ class LossWatch:
         return any(lost and partition.rpartition("-")[0] in topics for partition, lost in self._lost.items())
 
     def brings_back(self, chain: Chain, since: int, until: int) -> bool:
-        """Whether the copy has between the two offsets what may be lost, as another led without it."""
+        """Whether the copy has a batch between the two offsets that may be lost because another leader lacked it."""
         return any(
             since <= batch.last < until
             and (link := chain.ending_at(batch.last + 1)) is not None
@@ -171,11 +173,12 @@ class LossWatch:
         )
 
     def is_overtaken(self, chain: Chain, leader_epoch: int) -> bool:
-        """Whether a leader after that one came to lead without some of what was written."""
+        """Whether a later leader was elected without some of what was written."""
         return any(loss.leader_epoch > leader_epoch for loss in self._losses.get((chain.partition, chain.topic_id), ()))
 
     def is_forked(self, partition: str, offset: int = -1) -> bool:
-        """Whether copies may differ there, or anywhere; a batch that follows on what differs differs as well."""
+        """Whether copies may differ at the offset, or anywhere. A batch that follows on a differing one differs as
+        well."""
         return any(
             loss.forked_until and (offset < 0 or loss.end <= offset <= loss.forked_until)
             for (name, _), losses in self._losses.items()

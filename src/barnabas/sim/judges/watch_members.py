@@ -1,12 +1,14 @@
-"""Watches what members of groups believe, and where they go on: G3, G4 and G8; for G5, who came back to lead a group.
+"""Watches what members of groups believe, and where they continue to read (G3, G4, G6, G8).
 
-G3: when a coordinator ends a member's session, the member knows already that it owns nothing any more, be it only by
-its clock: another may own the same from this moment. G4: nobody is thrown back. Who reads on in what it was assigned is
-given nothing from before; and who is assigned a partition nothing that its group had committed when it joined, be it
-what it had before it was no member for a while: then it asks its group where to go on. Nor does a member go on with a
-commit when it has asked for a later one: sent again behind that the older would count. G6: no member is told to go on
-where a transaction of its group that is open goes on behind (KIP-447). G8: no session ends before its time, which
-begins when the last answer was given: while a request of the member waits with its coordinator, it is alive.
+G3: when a coordinator ends a member's session, the member knows by its own clock that it owns no partition any more,
+since another member may own it from this moment. G4: a member reads forward in its assignment. A newly assigned
+partition begins no earlier than the group's committed offset when the member joined, even if it was assigned to the
+member before it was out of the group; the member asks for that offset. A member that has asked to commit a later offset
+does not go on with an earlier commit, which would count again if it were repeated. G6: a member is not told to continue
+where an open transaction of its group is about to commit a later offset (KIP-447). G8: no session ends before its time,
+which runs from the last answer; a member whose request waits at its coordinator is alive.
+
+For G5 it remembers which static leader came back.
 """
 
 from __future__ import annotations
@@ -32,13 +34,13 @@ from barnabas.sim.world.probes import Probes, node
 from barnabas.sim.world.world import World
 
 SLACK_NS: Final = 2_000_000_000
-"""For who coordinated a group before to hear that it does no more."""
+"""For a former coordinator of a group to hear that it is none any more."""
 
 ROUNDED_MS: Final = 2
-"""Of two clocks of whole milliseconds."""
+"""Rounding between two clocks of whole milliseconds."""
 
 MayDiffer = Callable[[str, str, int], bool]
-"""Whether a group (none: "") may be thrown back in a partition from that offset: what was there may be lost."""
+"""Whether a group (or with "" a reader without one) may be thrown back from that offset because records may be lost."""
 
 
 class MemberWatch:
@@ -54,19 +56,20 @@ class MemberWatch:
         self._committed: dict[tuple[str, str], dict[str, int]] = {}
         """By group and id: what the group had committed when the member asked to join, by partition."""
         self._begun: dict[tuple[str, str, int], dict[TopicPartition, None]] = {}
-        """By group, id and generation: of which partitions the member was given something in it."""
+        """By group, id and generation: the partitions of which the member was given something in it."""
         self._waited_ms: dict[Member, int] = {}
         """When a member last had a request waiting, by the clock of its coordinator."""
         self._shared_ns: dict[int, int] = {}
         """By partition of groups: when more than one broker last took itself for their coordinator."""
         self._came_back: dict[str, tuple[int, dict[str, None]]] = {}
-        """By group: the generation in which a static leader came back, and the partitions that there were by then."""
+        """By group: the generation in which a static leader came back, and the partitions that existed by then."""
         self._asked_last: dict[GroupMember, dict[str, int]] = {}
-        """What members asked to commit last."""
+        """By member: the offsets that it asked to commit last."""
         self._to_ask: dict[GroupMember, dict[TopicPartition, None]] = {}
-        """Of what it was given when it was none for a while, that of which a member has yet to ask where to go on."""
+        """By member that was out of its group: the newly assigned partitions whose committed offset it has yet to ask
+        for."""
         self._were_lost: dict[GroupMember, None] = {}
-        """Members that are let in, and were none any more when they asked for that."""
+        """Members that are in the group again, and were out of it when they asked to join."""
         self.joins = JoinWatch(world, probes)
         probes.around(GroupMember, "ask_to_join", self._around_join)
         probes.around(GroupMember, "commit", self._around_commit)
@@ -114,7 +117,7 @@ class MemberWatch:
         return join
 
     def leader_came_back(self, group: str, partition: str) -> bool:
-        """Whether a static leader came back to the generation that the group is in, when there was that partition."""
+        """Whether a static leader came back in the group's present generation, after the partition was created."""
         generation, partitions = self._came_back.get(group, (-1, {}))
         return partition in partitions and any(
             group in owned.groups and owned.groups[group].generation_id == generation
@@ -142,7 +145,7 @@ class MemberWatch:
         return join
 
     def _look_at_members(self, name: str, broker: Broker) -> None:
-        """Nobody believes that its session lasts for longer than its coordinator does."""
+        """No member believes that its session lasts longer than its coordinator does."""
         world, now_ms = self.world, broker.runtime.clock.monotonic_ms()
         for partition in broker.groups.owned:
             for group in partition.groups.values():
@@ -233,7 +236,7 @@ class MemberWatch:
         return committed_offsets
 
     def _about_to_count(self, group: str, partitions: Iterable[TopicPartition]) -> dict[Any, int]:
-        """By coordinator, producer id and partition: what open transactions have committed, where one broker alone
+        """By coordinator, producer id and partition: the offsets of open transactions, where one broker alone
         coordinates the group."""
         hosting = [
             (name, partition)
@@ -253,13 +256,13 @@ class MemberWatch:
         }
 
     def are_stable(self, group: str, before: Mapping[Any, int], after: Mapping[Any, int]) -> None:
-        """A member was told where to go on, and the same transactions are open as when it asked."""
+        """G6: a transaction that was open when a member asked for committed offsets is over when the answer comes."""
         self.world.check("G6")
         if open_still := [key for key, offset in before.items() if after.get(key) == offset]:
             name, producer_id, each = open_still[0]
             self.world.violated(
-                "G6", f"{node()} is told where group {group} is in {each}, and by {name} producer {producer_id} is "
-                "about to commit another offset", str(each), node(),
+                "G6", f"{node()} is told the committed offset of group {group} in {each}, and on {name} an open "
+                f"transaction of producer {producer_id} has another one", str(each), node(),
             )  # fmt: skip
 
     def _around_commit(self, original: Any) -> Any:
@@ -298,7 +301,7 @@ class MemberWatch:
         generation: int,
         first: Mapping[TopicPartition, int],
     ) -> None:
-        """A poll gave records, `first` of each partition; `before` it the consumer was there, in that generation."""
+        """A poll returned records, `first` of each partition; the consumer was at `before` and in that generation."""
         member = consumer.member
         now = -1 if member is None else member.generation
         stays = member is None or generation == now >= 0
@@ -309,8 +312,8 @@ class MemberWatch:
             partition = str(place)
             if member is not None and place in self._to_ask.get(member, ()):
                 self.world.violated(
-                    "G4", f"{client} was no member of {group} for a while, and goes on with {offset} of {partition} "
-                    "without asking where its group is", partition,
+                    "G4", f"{client} was out of {group} for a while, and goes on with {offset} of {partition} "
+                    "without asking for the committed offset", partition,
                 )  # fmt: skip
             floor = before.get(place, 0) if stays else 0
             if place not in begun:
@@ -330,5 +333,6 @@ class MemberWatch:
 
 
 def _waits(member: Member) -> bool:
-    """Whether a request of the member is to be answered; in its very first join its session may end all the same."""
+    """Whether a request of the member waits for its answer; during its very first join its session may end all the
+    same."""
     return not member.may_expire

@@ -1,7 +1,7 @@
-"""Watches which log a replica has: C13, that it is one of its topic, and not of an earlier one of the same name.
+"""Watches that a replica's log belongs to its topic, and not to an earlier one of the same name (C13).
 
-A broker that was away when its replica was moved to others, and when the topic was deleted and made anew, still has
-the log of the earlier one. Led or followed with that, the new topic would have records that nobody has sent to it.
+A broker that was away while its replica was moved and the topic deleted and made again still has the earlier log. If it
+led or followed with that log, the new topic would have records that nobody sent to it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Watches what controllers order: C20. Who has a replica, and is there, is told of each leader of which another is
-told: one that leads and is leaving as well, for clients write to it until it stops. And who is to have one no more,
-since its move was called off, or another took its place, is told to delete it.
-"""
+"""Watches what controllers order (C20). When a leader is announced to one replica it is announced to every live one,
+also to one that leads and is shutting down, because clients write to it until it stops. A replica that is removed,
+because its move was cancelled or replaced, is told to delete its log."""
 
 from __future__ import annotations
 
@@ -19,10 +18,10 @@ from barnabas.wire.messages.stop_replica import StopReplicaRequest
 from barnabas.zk.kafka.znodes import ReplicaAssignment
 
 Order: TypeAlias = tuple[int, int, int | None, TopicPartition]
-"""The controller's epoch, the broker, its own epoch, and what the order is about."""
+"""The controller's epoch, the broker, the broker's epoch, and the partition."""
 STOPPED: Final = 1 << 40
 DELETED: Final = 1 << 41
-"""Beyond all leader epochs: who is told so need not be told who leads."""
+"""Beyond all leader epochs: a broker that was told to delete its replica need not be told who leads."""
 
 
 class OrderWatch:
@@ -30,14 +29,14 @@ class OrderWatch:
         self.world = world
         self.ensemble = ensemble
         self._told: dict[Order, int] = {}
-        """The leader epoch, or that its replica is to stop, or to be deleted."""
+        """The leader epoch that was told, or that the replica is to be stopped or deleted."""
         self._leads: dict[Order, bool] = {}
-        """Whether it was told last that it leads itself."""
+        """Whether the broker was last told that it leads."""
         probes.after(ControllerBrokerRequestBatch, "requests", self._ordered)
         probes.around(Reassignments, "on_partition_reassignment", self._around_reassignment)
 
     def _context(self) -> ControllerContext | None:
-        """What the controller that runs here knows."""
+        """The state of the controller that runs on this node."""
         broker = self.world.brokers.get(node())
         reign = None if broker is None else broker.controller.reign
         return None if reign is None else reign.context
@@ -68,8 +67,8 @@ class OrderWatch:
     def all_are_told(
         self, context: ControllerContext, partition: TopicPartition, leader_epoch: int, replicas: list[int]
     ) -> None:
-        """Of those that were told of an earlier epoch by this controller; who is new is told when it has come. Of what
-        is to be deleted nobody need be told any more; and who leaves, and follows, only that it is to stop."""
+        """Every replica that this controller told of an earlier epoch; a new one is told when it arrives. Excepted are
+        topics that are to be deleted, and followers that shut down, which are told only to stop."""
         if partition.topic in context.topics_to_be_deleted:
             return
         self.world.check("C20")
@@ -82,11 +81,11 @@ class OrderWatch:
         if late:
             self.world.violated(
                 "C20", f"{node()} tells some of {replicas} who leads {partition} in epoch {leader_epoch}, and not "
-                f"{late}, who are there", str(partition), node(),
+                f"{late}, which are online", str(partition), node(),
             )  # fmt: skip
 
     def _there(self, context: ControllerContext, partition: TopicPartition, replicas: list[int]) -> list[int]:
-        """Those whose broker is registered, and whose disk has not failed, as the controller knows."""
+        """The replicas whose broker is registered and whose disk works, as the controller knows."""
         alive, lost = context.live_or_shutting_down_broker_ids, context.replicas_on_offline_dirs
         return [each for each in replicas if each in alive and partition not in lost.get(each, ())]
 
@@ -114,6 +113,6 @@ class OrderWatch:
         keep = [each for each in dropped if self._told.get(self._order(context, each, partition)) != DELETED]
         if keep:
             self.world.violated(
-                "C20", f"{node()} has {[*replicas]} for the replicas of {partition}, and has not told {keep}, which it "
-                "had as well, to delete theirs", str(partition), node(),
+                "C20", f"{node()} has removed {keep} from the replicas of {partition}, which are {[*replicas]}, and "
+                "has not told them to delete their logs", str(partition), node(),
             )  # fmt: skip

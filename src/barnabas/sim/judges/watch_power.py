@@ -1,9 +1,8 @@
-"""Asks copies of logs what a loss of power would leave of them, just now: R15, a prefix of what was written, with all
-that is on the platter; R13 and R27, with the epochs and the producers of what is left.
+"""Takes the power from copies of logs and opens them again: a prefix of what was written is left, with all that was
+synced (R15), with its epochs (R13) and its producers (R27).
 
-Power is lost in few moments of a run, and hardly ever between a cut and the next flush. A copy of a log's directory,
-with what is synced of it and what is not, may lose it in any: when the log was cut, flushed, rolled, or lost old
-segments.
+Runs lose power in few moments, and hardly ever between a cut and the next flush. A copy of a log's directory, with its
+synced and unsynced parts, can lose it in any. A log is copied when it was cut, flushed or rolled, or lost old segments.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ FLUSHED: Final = "flushed"
 ROLLED: Final = "rolled"
 DELETED: Final = "deleted from"
 EACH_OF_FIRST: Final = {CUT: 12, FLUSHED: 3, ROLLED: 3, DELETED: 4}
-"""So many times each is asked about; then ever more seldom."""
+"""The first times that each of these is followed by a copy; later ones are followed ever more seldom."""
 SELDOM: Final = 2
 
 
 class PowerWatch:
     def __init__(self, world: World, logs: LogWatch, copies: CopyWatch, probes: Probes) -> None:
-        """Behind the probes of `logs`, whose chains are as the logs are when this one looks."""
+        """Its probes run behind those of `logs`, so that chains are up to date when it looks."""
         self.world = world
         self.logs = logs
         self.copies = copies
@@ -86,12 +85,12 @@ class PowerWatch:
         files.lose_power(self._chance, self._a_loss())
         sure = min(sure, whole_batches(files.durable_files(inside), chain.links, chain.log_start))
         place, sure_end = chain.partition, chain.links[sure - 1].last + 1 if sure else 0
-        sure_end = sure_end if sure_end > chain.log_start else 0  # of what is deleted nothing need be left
+        sure_end = sure_end if sure_end > chain.log_start else 0  # deleted records need not be left
         recovery_point = checkpointed(files.names, parent, RECOVERY_POINTS).get(place, 0)
         log_start = checkpointed(files.names, parent, LOG_START_OFFSETS).get(place, 0)
         was_cleaned = self.logs.cleaned_to(place, chain.topic_id)
         if recovery_point > max(sure_end, chain.log_start) and not was_cleaned:
-            self._wrong(chain, what, f"checks it from {recovery_point} on, and it is synced to {sure_end}")
+            self._wrong(chain, what, f"is checked from {recovery_point} on, and it is synced to {sure_end}")
             return
         opened = self.copies.opened(log, files, recovery_point=recovery_point, log_start_offset=log_start)
         # Segments before the log's start may be back: as in Kafka, nobody syncs their removal or the start.
@@ -111,7 +110,7 @@ class PowerWatch:
             self.copies.derived.look(opened, now)
 
     def _a_loss(self) -> Loss:
-        """Of all kinds that plans have."""
+        """A power loss of any of the kinds that plans draw."""
         chance = self._chance
         return Loss(
             chance.one_of([0.0, 0.5, 0.9, chance.share()]),
@@ -122,7 +121,7 @@ class PowerWatch:
 
     def _wrong(self, chain: Chain, what: str, sentence: str) -> None:
         self.world.violated(
-            "R15", f"{chain.node} has {what} {chain.partition}; who loses power then, and starts again, {sentence}",
+            "R15", f"{chain.node} has {what} {chain.partition}; after a power loss then, and a start, it {sentence}",
             chain.partition, chain.node,
         )  # fmt: skip
 

@@ -1,9 +1,9 @@
-"""Asks controllers what they would answer to leaders that want other ISRs: C24, that an ISR is changed by who leads, in
-the epoch in which it leads and from what it is now, and to brokers that are there; and C10, that nobody else is elected
-for who is about to leave, and leads as yet.
+"""Asks controllers for changes of ISRs on behalf of leaders (C24). An ISR is changed only by the present leader, in its
+leader epoch, from the present state, and to live brokers. C10: a broker that is shutting down keeps what it leads until
+another leader is elected.
 
-A leader asks for what it may have in nearly all cases, and what ZooKeeper refuses is not seen by anybody. What is to be
-answered is decided from values alone and changes nothing, so each controller is asked once about each partition.
+Real leaders nearly always ask for what they may have, and nobody sees what ZooKeeper refuses. The controller decides
+from values alone and changes none, so each one is asked once for each partition.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from barnabas.model.leadership import LeaderAndIsr, LeaderRecoveryState
 from barnabas.sim.world.world import World
 
 NOBODY: Final = 9_999
-"""A broker that there is not."""
+"""A broker that no cluster has."""
 VERSION: Final = 3
-"""Of AlterPartition: the last that there is."""
+"""The newest version of AlterPartition."""
 Answer = LeaderAndIsr | ErrorCode | None
 
 
@@ -70,17 +70,17 @@ class ProposalWatch:
             told = judge(context, partition, proposed, VERSION)
             if told != right:
                 self.world.violated(
-                    "C24", f"{name} would answer {told} to a leader that asks for {proposed}, where {current} is so; "
-                    f"{right} is right", str(partition), name,
+                    "C24", f"{name} would answer {told} to a leader that proposes {proposed}, where {current} is "
+                    f"there; {right} is right", str(partition), name,
                 )  # fmt: skip
 
 
 def proposals(context: ControllerContext, current: LeaderAndIsr) -> Iterator[tuple[LeaderAndIsr, Answer]]:
-    """What a leader may ask, and the answer: None where it gets that."""
+    """What a leader may ask for, and the right answer; None where it gets that."""
     leader, before = current.leader, current.partition_epoch - 1
     recovered = current.leader_recovery_state is LeaderRecoveryState.RECOVERED
     if not context.is_live_broker(leader) or not recovered:
-        return  # who recovers may have nobody beside itself
+        return  # a leader that recovers may have no other member in its ISR
     alone = replace(current, isr=(leader,))
     yield current, current
     yield replace(current, partition_epoch=before), current

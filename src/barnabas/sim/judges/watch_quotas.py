@@ -1,7 +1,7 @@
-"""Watches quotas as they bite: C18, who is above one waits, and who is below it does not.
+"""Watches client quotas (C18): a client above its quota is throttled, and one below is not.
 
-How fast somebody is, is measured by windows, of which the first and the last count in part. So there is a rate above
-which a client waits however they lie, and one below which it never does; between these this one does not judge.
+A rate is measured over windows, of which the first and the last count in part. Above some rate a client is throttled
+however the windows lie, and below some other rate it never is; between the two nothing is judged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NOBODY: Final = ""
 
 @dataclass(slots=True)
 class Use:
-    """What was used, in bytes, and when."""
+    """The bytes that a client used, and when."""
 
     used: deque[tuple[int, int]] = field(default_factory=deque)
 
@@ -38,9 +38,9 @@ class QuotaWatch:
         config: Config = broker_config(world.config_of(0, broker_name(0)))
         self.number, self.size_ms = config.number("quota.window.num"), config.number("quota.window.size.seconds") * 1000
         self.limits: dict[Quotas, dict[str, dict[str, str]]] = {}
-        """By a broker's quotas, and by their paths: what is set."""
+        """By a broker's quotas, and by entity path: the settings."""
         self._set_ms: dict[Quotas, int] = {}
-        """When any of them was set last: it may begin anew what it measures."""
+        """When any of them was last set, since that may begin a new measurement."""
         self._uses: dict[tuple[Quotas, str, tuple[str, str]], Use] = {}
         probes.after(Quotas, "set", self._set)
         probes.after(Quotas, "settle", self._settled)
@@ -52,7 +52,7 @@ class QuotaWatch:
         self._set_ms[quotas] = self.world.loop.now_ns // 1_000_000
 
     def _limit(self, quotas: Quotas, kind: str, context: RequestContext) -> tuple[tuple[str, str], float] | None:
-        """Whom the quota that counts is for, and what it allows (``DefaultQuotaCallback``)."""
+        """The entity whose quota applies, and the rate that it allows (``DefaultQuotaCallback``)."""
         known, user, client = (
             self.limits.get(quotas, {}),
             sanitize(context.principal.name),
@@ -78,7 +78,7 @@ class QuotaWatch:
             self.used(quotas, PRODUCE, context, context.cost.size, throttle_ms)
 
     def _fetched(self, throttle_ms: int, quotas: Quotas, context: RequestContext, size: int) -> None:
-        """What is not sent does not count."""
+        """A throttled fetch sends no records, so they do not count."""
         if context.cost is not None:
             use = self.used(quotas, FETCH, context, size, throttle_ms)
             if use is not None and throttle_ms:
@@ -99,7 +99,7 @@ class QuotaWatch:
     def used(
         self, quotas: Quotas, kind: str, context: RequestContext, size: int, throttle_ms: int | None
     ) -> Use | None:
-        """A client used `size` more, and has to wait for so long; None where nobody tells it."""
+        """A client used `size` more bytes and is throttled for so long; None where nobody is told."""
         found = self._limit(quotas, kind, context)
         if found is None:
             return None
@@ -115,14 +115,14 @@ class QuotaWatch:
         return use
 
     def _judge(self, use: Use, limit: float, who: str, now_ms: int, throttle_ms: int, by_time: bool) -> None:
-        """`by_time`: who is throttled may be so for the time that its requests take."""
+        """With `by_time`, the client may also be throttled for the time that its requests take."""
         self.world.check("C18")
         least_ms, whole_ms = (self.number - 1) * self.size_ms, (self.number + 1) * self.size_ms
         much, all_of_it = use.since(now_ms - least_ms), use.since(now_ms - whole_ms)
         if not throttle_ms and much * 1000 > limit * whole_ms:
-            told = f"used {much} in {least_ms} ms, and does not wait"
+            told = f"used {much} in {least_ms} ms, and is not throttled"
         elif throttle_ms > all_of_it * 1000 / limit + 1 and not by_time:
-            told = f"used {all_of_it} in {whole_ms} ms, and waits {throttle_ms} ms"
+            told = f"used {all_of_it} in {whole_ms} ms, and is throttled for {throttle_ms} ms"
         else:
             return
         self.world.violated("C18", f"{who} may use {limit:.0f} a second, {told}", node=node())

@@ -1,7 +1,8 @@
-"""Asks brokers for what they have to refuse: what is of another leader epoch (R14, C23), of an earlier controller (C3),
-or of no follower that has all (R24). And R8: what is to be on all replicas in sync is written where there are enough.
+"""Sends brokers requests that they have to refuse: of another leader epoch (R14, C23), of an earlier controller (C3),
+and of a follower that lacks something (R24). It also watches that nothing is written with acks=all where the ISR is too
+small (R8).
 
-Hardly anybody comes with such a thing in the moment when it would be taken. Who is refused has changed nothing.
+Hardly any client sends such a request in a moment when it would be accepted. A refused request changes nothing.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class RefusalWatch:
             self._is_refused(partition, what, ErrorCode.NOT_LEADER_OR_FOLLOWER, ask)
 
     def ask_in_other_epochs(self, partition: Partition) -> None:
-        """R14: who names an epoch is served in that one alone (KIP-320)."""
+        """R14: a request that names a leader epoch is served in that epoch alone (KIP-320)."""
         epoch = partition.leader_epoch
         if epoch > 0:
             for what, ask in _reads(partition, epoch - 1, only_leader=False):
@@ -75,7 +76,7 @@ class RefusalWatch:
             sentence = f"{node()} has {place} in epoch {partition.leader_epoch}, and answers {told!r} to {what}"
             self.world.violated("R14", f"{sentence}, not {right.name}", place, node())
 
-    # Of who has not all
+    # Of a follower that lacks something
 
     def _proposed(self, _: object, partition: Partition, *__: object) -> None:
         log = partition.log
@@ -84,8 +85,8 @@ class RefusalWatch:
                 self._has_not_all(partition, _asked(partition, log), follower, log.topic_id, "while its ISR changes")
 
     def ask_for_who_has_not_all(self, partition: Partition, log: Log, follower: int) -> None:
-        """R24: nobody counts as having all who asks in another epoch, for another topic, from elsewhere, or is in no
-        ISR."""
+        """R24: a fetch does not prove that a follower has everything when it names another epoch, another topic or
+        another offset, or comes from a broker that is not in the ISR."""
         epoch, end = partition.leader_epoch, log.log_end_offset
         for other in (epoch - 1, epoch + 1):
             asked = _asked(partition, log, epoch=other)
@@ -107,7 +108,9 @@ class RefusalWatch:
         now_ms = self.world.loop.now_ns // 1_000_000
         if partition.record_fetch_of_all(who, UNTOLD, topic_id or ZERO_UUID, asked, now_ms):
             place = str(partition.topic_partition)
-            self.world.violated("R24", f"{node()} takes {who} to have all of {place}, which asks {why}", place, node())
+            self.world.violated(
+                "R24", f"{node()} believes that {who} has all of {place}, which asks {why}", place, node()
+            )
 
     # Of a controller, or a leader epoch, from before
 
@@ -122,7 +125,7 @@ class RefusalWatch:
                     self.ask_to_stop_as_before(replicas, partition)
 
     def ask_as_an_earlier_controller(self, replicas: Replicas, request: LeaderAndIsrRequest) -> None:
-        """C3: whoever has heard of a controller obeys no earlier one."""
+        """C3: a broker that has heard of a controller obeys no earlier one."""
         before = replicas.controller_epoch - 1
         if before < 1:
             return
@@ -134,11 +137,11 @@ class RefusalWatch:
         }
         for name, answer in answers.items():
             if answer.error_code != ErrorCode.STALE_CONTROLLER_EPOCH:
-                sentence = f"{node()} takes {name} of controller epoch {before}, and has heard of {before + 1}"
+                sentence = f"{node()} accepts {name} of controller epoch {before}, and has heard of {before + 1}"
                 self.world.violated("C3", sentence, node=node())
 
     def ask_to_stop_as_before(self, replicas: Replicas, partition: Partition) -> None:
-        """C23: nobody stops a replica for what was decided in an earlier leader epoch."""
+        """C23: a broker stops no replica by a decision of an earlier leader epoch."""
         self.world.check("C23")
         before = partition.leader_epoch - 1
         told = replicas.stop_replica(partition.topic_partition, before, False)
@@ -153,21 +156,21 @@ class RefusalWatch:
         self.is_written_where_enough_are(partition, required_acks)
 
     def is_written_where_enough_are(self, partition: Partition, required_acks: int) -> None:
-        """R8: with acks=all nothing is written where fewer are in sync than ``min.insync.replicas``."""
+        """R8: with acks=all nothing is written where the ISR has fewer members than ``min.insync.replicas``."""
         if required_acks != ACKS_ALL or partition.log is None:
             return
         self.world.check("R8")
         isr, needed = partition.isr_state.isr, partition.effective_min_isr
         if len(isr) < needed:
             place = str(partition.topic_partition)
-            sentence = f"{node()} takes what is to be on all in sync into {place}, whose ISR is {sorted(isr)}"
-            self.world.violated("R8", f"{sentence}; {needed} have to be", place, node())
+            sentence = f"{node()} appends with acks=all to {place}, whose ISR is {sorted(isr)}"
+            self.world.violated("R8", f"{sentence}; {needed} members have to be there", place, node())
 
 
 def _asked(
     partition: Partition, log: Log, *, epoch: int | None = None, offset: int | None = None
 ) -> FetchRequest.FetchPartition:
-    """As a follower that has all would ask, but for what is given."""
+    """The fetch of a follower that has everything, except for what is given."""
     return FetchRequest.FetchPartition(
         partition.topic_partition.partition,
         partition.leader_epoch if epoch is None else epoch,

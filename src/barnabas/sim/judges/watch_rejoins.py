@@ -1,9 +1,9 @@
-"""Asks groups that share what would come of it if they had to share anew, with one of their members away: G9.
+"""Plays a rebalance with a copy of each stable group, with one of its members away (G9).
 
-Who stays away, and when, is left to chance in a run, and what is wrong then a session's end soon sets right. So it is
-played with a copy of the group, as soon as it has shared: the others join again, and the time goes on until they have
-a generation. It has a leader that has joined, all who wait are in it, and of those who are away who has a name. And
-the leader that joins again for another share has its group share anew.
+In a run chance decides which member stays away, and the end of its session soon hides a mistake. So each group that
+has become stable is copied: the other members join again, and time passes until they have a generation. Its leader is a
+member that has joined; all waiting members are in it, and absent ones only if they are static. A leader that joins
+again starts a rebalance.
 """
 
 from __future__ import annotations

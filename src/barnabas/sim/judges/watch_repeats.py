@@ -1,7 +1,8 @@
-"""Asks once more what was asked and done, as whoever lost the answer does: C24 of the controller, T10 of transactions.
+"""Repeats requests that were granted, on behalf of clients that lost the answer: C24 of the controller, T10 of
+transactions.
 
-An answer is hardly ever lost just where a repetition would be told something else. What is decided of it depends on
-values alone and changes none, so it is asked here as soon as what was asked for is done.
+Runs hardly ever lose an answer just where its repetition would be answered otherwise. The answer depends on values
+alone and changes none, so each request is repeated as soon as it is done.
 """
 
 from __future__ import annotations
@@ -33,17 +34,17 @@ class RepeatWatch:
     def __init__(self, world: World, probes: Probes) -> None:
         self.world = world
         self._accepted: dict[tuple[str, int, TopicPartition], tuple[LeaderAndIsr, int]] = {}
-        """By node, life and partition: what its leader asked for and was granted, and in which version it asked."""
+        """By node, process and partition: the ISR that the leader was granted, and the version of its request."""
         self._decided: dict[TransactionMachine, tuple[TransactionMetadata, Callable[[], Any]]] = {}
-        """What is to be written of it, and what asks for that again. A broker that coordinates an id once more has
-        another machine for it, which may complete what was asked of the one before."""
+        """By machine: the state that is being written, and how to ask for it again. A broker that coordinates an id a
+        second time has another machine for it, which may complete what the former one was asked."""
         probes.after(alter_partition, "decide", self._granted)
         probes.after(ControllerContext, "put_partition_leadership_info", self.put)
         self._ending: dict[TransactionMachine, Callable[[], Any] | None] = {}
-        """What asks again for the end that is written, and is not over."""
+        """How to ask again for an end that is written, and not complete."""
         self._had: dict[TransactionMachine, ProducerIdAndEpoch] = {}
         self._fenced: dict[TransactionMachine, ProducerIdAndEpoch] = {}
-        """Whose transaction is being aborted in a later epoch."""
+        """The producer whose transaction is being aborted in a later epoch."""
         probes.around(TransactionMachine, "init_producer_id", self._around_init)
         probes.around(TransactionMachine, "add_partitions", self._around_decision)
         probes.around(TransactionMachine, "end", self._around_decision)
@@ -58,7 +59,7 @@ class RepeatWatch:
     def put(
         self, _: None, context: ControllerContext, each: TopicPartition, leadership: LeaderIsrAndControllerEpoch
     ) -> None:
-        """C24: a leader whose AlterPartition is done, and who asks again, is told what is there."""
+        """C24: a leader whose AlterPartition is done, and that repeats it, is told the present state."""
         proposed, version = self._accepted.pop((node(), life(), each), (None, 0))
         current = leadership.leader_and_isr
         if (
@@ -70,7 +71,7 @@ class RepeatWatch:
         self.world.check("C24")
         told = judge(context, each, proposed, version)
         if isinstance(told, ErrorCode):
-            sentence = f"{node()} has granted the leader of {each} the ISR {proposed.isr}, and says {told.name} to it"
+            sentence = f"{node()} has granted the leader of {each} the ISR {proposed.isr}, and answers {told.name}"
             self.world.violated("C24", f"{sentence} when it asks again", str(each), node())
 
     def _around_decision(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -82,8 +83,8 @@ class RepeatWatch:
         return decide
 
     def _around_init(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Who names no epoch of its own takes the id over, and gets another one each time; and where a transaction is
-        open it is ended, and nobody is given its epoch."""
+        """InitProducerId without an epoch takes the id over and gets another epoch each time. While a transaction is
+        open it ends that, and gives out no epoch."""
 
         def init_producer_id(machine: TransactionMachine, timeout_ms: int, expected: Any, *arguments: Any) -> Any:
             decided = original(machine, timeout_ms, expected, *arguments)
@@ -98,7 +99,7 @@ class RepeatWatch:
             self._decided[machine] = decided, again
 
     def _written(self, _: None, machine: TransactionMachine, metadata: TransactionMetadata) -> None:
-        """T10: a producer whose request is done, and who asks again, is told so, and is not fenced by itself."""
+        """T10: a producer that repeats a finished request is told that it is done, and does not fence itself."""
         self._stays_fenced(machine, metadata)
         decided, again = self._decided.pop(machine, (None, None))
         if decided is metadata and metadata.state in PREPARED:
@@ -116,12 +117,12 @@ class RepeatWatch:
             is_so = told is ErrorCode.NONE
         if not is_so:
             self.world.violated(
-                "T10", f"{node()} has written {metadata} of {machine.transactional_id!r}, and says {told!r} to whoever "
-                "asks for it again", node=node(),
+                "T10", f"{node()} has written {metadata} of {machine.transactional_id!r}, and answers {told!r} when "
+                "the request is repeated", node=node(),
             )  # fmt: skip
 
     def _stays_fenced(self, machine: TransactionMachine, metadata: TransactionMetadata) -> None:
-        """T10: who had the epoch before an abort that fenced it is not given that abort's epoch."""
+        """T10: a producer that was fenced by an abort is not given the epoch of that abort."""
         before, now = self._had.get(machine), ProducerIdAndEpoch(metadata.producer_id, metadata.producer_epoch)
         self._had[machine] = now
         if metadata.state is PREPARE_ABORT:
@@ -135,4 +136,4 @@ class RepeatWatch:
         told = machine.init_producer_id(metadata.timeout_ms, fenced, None, metadata.last_update_ms)
         if told is not ErrorCode.PRODUCER_FENCED:
             ended = f"{node()} has ended a transaction of {machine.transactional_id!r} in {now}"
-            self.world.violated("T10", f"{ended}, and says {told!r} to {fenced}, whose it was", node=node())
+            self.world.violated("T10", f"{ended}, and answers {told!r} to {fenced}, which that fenced", node=node())

@@ -1,7 +1,7 @@
-"""Watches what a log is after a restart (R15, R13), and which copies a loss of power took something from.
+"""Watches what a log is after a restart (R15, R13), and which copies lost something in a power loss.
 
-A copy is *wiped* when a disk lost something of it, until it holds all that is committed again and nobody who leads, if
-only in its own eyes, believes more of it than it has.
+A copy is *wiped* when a disk lost something of it. It is so until it holds all that is committed again and no leader,
+not even one that only believes to lead, takes it to have more than it has.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ UNDER_WAY_NS: Final = 5_000_000_000
 
 
 class Dead(NamedTuple):
-    """What a log held when its process ended, and how it ended.
+    """What a log held when its process ended, and how that ended.
 
-    `in_trouble`: its disk had given errors. `closed`: the process was on its way down, and had closed it. `appending`
-    and `cutting_at`: it died amid that. `stopped`: it had done all that is to be done before the end.
+    `in_trouble`: its disk had given errors. `closed`: the process was shutting down and had closed it. `appending` and
+    `cutting_at`: the process died amid that. `stopped`: it had shut down completely.
     """
 
     log_dir: str
@@ -44,7 +44,7 @@ class Dead(NamedTuple):
     stopped: bool = False
 
     def may_lack(self, links: int, since: int) -> bool:
-        """Whether the cut that it died in explains that only so many of those from `since` on are left."""
+        """Whether the cut amid which the process died explains that only so many batches from `since` on are left."""
         if self.cutting_at is None:
             return False
         before = [link for link in self.links if link.last >= since]
@@ -60,7 +60,7 @@ class RestartWatch:
         self._before_loss: dict[tuple[str, str], tuple[str, Dead, int]] = {}
         self._dead: dict[tuple[str, str], Dead] = {}
         self._damaged: dict[tuple[str, str], None] = {}
-        """Logs of dead processes that lost something since."""
+        """Logs of dead processes that have lost something since."""
         self._trouble: dict[str, int] = {}
         """By node: how many errors its disk had given when the logs that it last served were read."""
         self._errors_when_read: dict[str, int] = {}
@@ -121,7 +121,7 @@ class RestartWatch:
         self.epochs_match(log, chain)
 
     def _in_trouble(self, name: str) -> bool:
-        """Whether the node's disk gave errors since its broker last served, so that logs are as they may be."""
+        """Whether the node's disk has given errors since its broker last served; then its logs may hold anything."""
         return self._errors(name) != self._trouble.setdefault(name, 0)
 
     def _errors(self, name: str) -> int:
@@ -129,7 +129,7 @@ class RestartWatch:
         return node.disk.errors + node.volume.refused_writes
 
     def epochs_match(self, log: Log, chain: Chain) -> None:
-        """R13: the epoch cache rises strictly, and says of each batch what the batch says."""
+        """R13: the leader epoch cache rises strictly and agrees with every batch."""
         world = self.world
         world.check("R13")
         entries = log.leader_epochs.entries
@@ -154,7 +154,8 @@ class RestartWatch:
                 return
 
     def serves(self, name: str) -> None:
-        """The broker is up: its logs are read. R15: and no loss of power brings back the word that they need not be."""
+        """The broker serves, so its logs are read. R15: no power loss may bring back the marker that spares their
+        recovery."""
         self.world.check("R15")
         durable = self.world.nodes[name].volume.durable_names(f"{DATA}/")
         online = self.world.brokers[name].log_dirs.online_paths
@@ -177,12 +178,12 @@ class RestartWatch:
                     )  # fmt: skip
 
     def _is_stopped(self, name: str, partition: str) -> bool:
-        """Whether the marker of a clean stop lies beside the log."""
+        """Whether the marker of a clean shutdown lies beside the log."""
         directory = (self._directory(name, partition) or "").rpartition("/")[0]
         return f"{directory}/{CLEAN_SHUTDOWN_FILE}" in self.world.nodes[name].volume.names
 
     def power_going(self, name: str) -> None:
-        """Remembers what is on the platter for certain."""
+        """Remembers what is surely on the platter."""
         volume = self.world.nodes[name].volume
         for (owner, partition), dead in list(self._dead.items()):
             prefix = self._directory(name, partition) if owner == name else None
@@ -200,7 +201,7 @@ class RestartWatch:
             self._before_loss[name, partition] = prefix, dead, bytes_in(volume.names, prefix)
 
     def _starts_as_it_should(self, name: str, partition: str, prefix: str, dead: Dead, synced_end: int) -> None:
-        """R15: recovery will begin where data is synced, and it will be done."""
+        """R15: recovery will take place, and begin no later than the synced data end."""
         world, directory = self.world, prefix.rpartition("/")[0]
         world.check("R15")
         durable = world.nodes[name].volume.durable_files(directory + "/")
@@ -222,9 +223,10 @@ class RestartWatch:
             )  # fmt: skip
 
     def _is_forsaken(self, prefix: str, name: str) -> bool:
-        """Whether an fsync of the log failed, and the platter still has what was there before, be it what was cut.
+        """Whether an fsync of the log failed, and the platter still has what was there before, perhaps records that
+        were cut.
 
-        The broker ended then, and the next one found all as it should be in the page cache, where nobody can tell.
+        The broker ended then, and its next process found all as it should be in the page cache, where nobody can tell.
         """
         names = self.world.nodes[name].volume.names
         return any(
@@ -234,7 +236,7 @@ class RestartWatch:
         )
 
     def power_gone(self, name: str) -> None:
-        """A copy is wiped when not every byte of it came through."""
+        """A copy is wiped unless every byte of it came through."""
         volume = self.world.nodes[name].volume
         for key, (prefix, dead, before) in list(self._before_loss.items()):
             if key[0] != name:
@@ -246,7 +248,7 @@ class RestartWatch:
                 durable = volume.durable_files(prefix + "/")
                 self._synced[key] = min(self._synced.get(key, 0), whole_batches(durable, dead.links, dead.log_start))
                 end = dead.links[self._synced[key] - 1].last + 1 if self._synced[key] else 0
-                self.synced_end[key] = end if end > dead.log_start else 0  # of what is deleted nothing is left
+                self.synced_end[key] = end if end > dead.log_start else 0  # nothing is left of deleted records
 
     def _directory(self, name: str, partition: str) -> str | None:
         for directory in (f"{DATA}/a", f"{DATA}/b"):
@@ -261,7 +263,7 @@ class RestartWatch:
         return [log.links for log in dead if log.topic_id == topic_id]
 
     def elected_unclean(self, name: str, partition: str) -> None:
-        """Its copy may lack what is committed, as if a disk had lost it."""
+        """The leader's copy may lack committed records, as if its disk had lost them."""
         self.wiped[name, partition], self.synced_end[name, partition] = self.world.loop.now_ns, 0
 
     def is_wiped(self, name: str, partition: str) -> bool:
@@ -286,10 +288,10 @@ class RestartWatch:
         return not healed
 
     def _believed_end(self, chain: Chain) -> float:
-        """How far a leader believes the copy to reach: it may not have heard yet that the broker was away.
+        """How far a leader believes the copy to reach. It may not have heard yet that the broker was away.
 
-        Nor that it is no leader any more: who stood still commits on what it believes when it goes on, until it hears.
-        Nobody knows what one believes by then who stands still: a fetch from before the loss may lie in its socket.
+        Nor that it leads no more: a paused leader commits on what it believes when it goes on, until it hears. What a
+        paused leader will believe is unknown: a fetch from before the loss may lie in its socket.
         """
         topic, _, number = chain.partition.rpartition("-")
         ends = [-1.0]

@@ -1,7 +1,7 @@
-"""Watches what retention takes: R17, that all that is too old goes, and nothing else.
+"""Watches what retention deletes: everything that is too old or too much, and nothing else (R17).
 
-Where somebody deletes records, and of how large a log retention then comes upon, is asked of every log that has grown
-by a segment, and not left to administrators and configurations to meet.
+Deleted records and the size of a log seldom meet in a run. So every log that has grown by a segment is asked what
+retention would delete if half of it were deleted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class RetentionWatch:
         self.world = world
         self.logs = logs
         self._asked: dict[Log, int] = {}
-        """How many segments a log had when it was asked."""
+        """How many segments a log had when it was last asked."""
         probes.around(Log, "delete_old_segments", self._around_delete_old_segments)
 
     def _around_delete_old_segments(self, original: Any) -> Any:
@@ -49,7 +49,8 @@ class RetentionWatch:
         return delete_old_segments
 
     def ask_what_stays(self, log: Log, chain: Chain, now_ms: int) -> None:
-        """R17: were the first half of the log deleted, and as much allowed as is left, all that is left would stay."""
+        """R17: if the first half of the log were deleted, and the size limit were what is left, nothing else would
+        go."""
         segments = list(log.segments)
         half = len(segments) // 2
         if not half:
@@ -68,10 +69,11 @@ class RetentionWatch:
             )  # fmt: skip
 
     def _retained(self, log: Log, chain: Chain, before: int, segments: list[tuple[int, int]], now_ms: int) -> None:
-        """R17: only what is old enough, by the broker's clock, or beyond the size; and never above the high watermark.
+        """R17: only records that are too old by the broker's clock, or beyond the size limit, go, and none above the
+        high watermark.
 
-        What is beyond the size goes first, and what is old behind that (``UnifiedLog.deleteOldSegments``). `segments`
-        are those from before, by base offset and size in bytes.
+        Segments beyond the size go first, and old ones then (``UnifiedLog.deleteOldSegments``). `segments` are those
+        from before, by base offset and size in bytes.
         """
         world, settings = self.world, log.settings
         world.check("R17")
@@ -96,8 +98,8 @@ class RetentionWatch:
             )  # fmt: skip
 
     def _old_are_gone(self, log: Log, chain: Chain, now_ms: int) -> None:
-        """R17: after retention looked at it, no log begins with a segment whose records are all too old, nor with one
-        without which it would still be as large as it may be."""
+        """R17: after retention a log does not begin with a segment whose records are all too old, nor with one without
+        which it would still reach the size limit."""
         segments, settings = log.segments, log.settings
         if not settings.delete or len(segments) < 2 or segments[1].base_offset > log.high_watermark:
             return

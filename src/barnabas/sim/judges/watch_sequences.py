@@ -1,4 +1,4 @@
-"""Watches producers' sequences, batch by batch, in every replica's log, and what the log remembers of them."""
+"""Watches producers' sequences, batch by batch in every replica's log, and what the log remembers of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from barnabas.sim.world.world import World, broker_name
 from barnabas.wire.records import batches, records_of
 
 EXPIRES: Final = ("producer.id.expiration.ms", "producer.id.expiration.check.interval.ms")
-"""Where these are drawn, brokers soon forget producers that are silent: half a minute after their start in any case."""
+"""With these settings brokers soon forget idle producers; the first check is half a minute after their start by
+default."""
 
 
 class SequenceWatch:
@@ -27,14 +28,15 @@ class SequenceWatch:
         self._may_be_forgotten = any(key in config for key in EXPIRES)
         self.expires_ms = float(config.get(EXPIRES[0], inf))
         self.repeated: dict[str, None] = {}
-        """Partitions in which a producer was forgotten before it sent a batch again, which counts as a new one then."""
+        """Partitions where a producer was forgotten before it repeated a batch, which then counts as a new one."""
         self.given_anew: dict[tuple[int, int], int] = {}
-        """Producers' ids and epochs that a coordinator gave once more, since it had lost that it had, and when."""
+        """Producer ids and epochs that a coordinator gave out again because its record of them was lost, and when."""
         self.mistaken: dict[bytes, int] = {}
-        """By value: since when its producer has such an epoch, if a leader took it for an earlier one's."""
+        """Values whose batch a leader took for an earlier producer's with the same id and epoch; since when that epoch
+        exists."""
 
     def follows(self, chain: Chain, link: ChainedBatch, *, judged: bool) -> None:
-        """T1 and T2: a producer's sequences are contiguous, and an older epoch of it writes nothing."""
+        """T1: a producer's sequences are contiguous. T2: an older epoch of it writes nothing."""
         if link.producer_id < 0 or link.base_sequence < 0:
             return
         known = chain.producers.get(link.producer_id)
@@ -65,8 +67,8 @@ class SequenceWatch:
             )  # fmt: skip
 
     def _is_repeated(self, chain: Chain, link: ChainedBatch) -> bool:
-        """Whether the leader may have forgotten the producer, of which nothing came for ``producer.id.expiration.ms``:
-        Kafka takes any sequence then (``ProducerAppendInfo.checkSequence``)."""
+        """Whether the leader may have forgotten the producer after ``producer.id.expiration.ms`` of silence; Kafka
+        takes any sequence then (``ProducerAppendInfo.checkSequence``)."""
         if chain.partition not in self.repeated:
             of_producer = (
                 known.timestamp_ms for known in reversed(chain.links)
@@ -78,7 +80,7 @@ class SequenceWatch:
         return chain.partition in self.repeated
 
     def remembers(self, chain: Chain, log: Log, begins: int) -> None:
-        """R26: each batch that is remembered of a producer is in the log, from `begins` on.
+        """R26: each batch that a producer's state remembers is in the log, from `begins` on.
 
         Judged where the state was read from a snapshot and replayed: after a restart, and after a truncation.
         """
@@ -97,21 +99,20 @@ class SequenceWatch:
                     )  # fmt: skip
 
     def told_again(self, chain: Chain, view: memoryview, last: int) -> None:
-        """A leader has told where the batch is, the last of it at `last`, and not written it. That may be another one
-        of that producer id, epoch and sequence, which is how a leader knows a batch
-        (``ProducerStateEntry.findDuplicateBatch``)."""
+        """A leader has answered where the batch is, the last record at `last`, and not written it. It may have taken it
+        for another batch of the same producer id, epoch and sequence (``ProducerStateEntry.findDuplicateBatch``)."""
         for header, start, end in batches(view):
             given_ns = self.given_anew.get((header.producer_id, header.producer_epoch))
             if given_ns is not None and not self.losses.has_written(chain, header.producer_id, given_ns, last):
                 self.mistaken.update((record.value or b"", given_ns) for record in records_of(view, start, end))
 
     def refused(self, chain: Chain, log: Log, view: memoryview) -> None:
-        """T1: neither the sequence that comes next is refused, nor any of a producer of whom nothing is known.
+        """T1: a leader refuses neither the next sequence of a producer nor any sequence of an unknown one.
 
-        Of whom a marker is all that is left, its records being deleted, a broker that has read that anew takes nothing
-        but a beginning, Kafka's as well (``ProducerAppendInfo.checkSequence``). Nor does it take of a transaction what
-        comes behind a batch that it has seen and not written (KIP-890): who has an epoch that another had begins with
-        what counts as that one's batch sent again, which begins no transaction.
+        There are two exceptions. When a producer's records are deleted and a marker alone is left, a broker that has
+        read the log again takes nothing but sequence 0, as Kafka's does (``ProducerAppendInfo.checkSequence``). And
+        when two producers were given the same epoch, the second one's first batch counts as a repetition, which begins
+        no transaction, so that the next batch of its transaction is refused (KIP-890).
         """
         header = next((header for header, _, _ in batches(view)), None)
         if header is None:

@@ -1,8 +1,7 @@
-"""Watches what is set while brokers run: C18, that it counts.
+"""Watches that settings take effect while brokers run (C18): of topics and brokers, quotas, and ACLs.
 
-Of topics, of brokers, quotas, and ACLs: whoever changes one writes it into ZooKeeper and announces it there, and every
-broker goes by it soon, be other changes on their way or not. As in Kafka whoever writes may die before it announces;
-then nobody has to know.
+A change is written to ZooKeeper and announced there, and soon every broker goes by it, whatever other changes are on
+their way. As in Kafka the writer may die before it announces; then no broker has to know.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ CHANGES: Final = "/config/changes/"
 ACLS: Final = "/kafka-acl/"
 ACL_CHANGES: Final = "/kafka-acl-changes/"
 WITHIN_NS: Final = 8_000_000_000
-"""Who was told, and is disturbed by nothing, has read it by then: a second passes before what failed is done again."""
+"""An undisturbed broker has read an announcement by then; it repeats a failed read after a second."""
 RULES: Final = frozenset({*KINDS, CONNECTION_CREATION})
 _TYPES: Final = {known.words: known for known in ResourceType}
 
@@ -41,13 +40,13 @@ class SettingsWatch:
         calm_since_ns: Mapping[str, int],
         limits: Mapping[Quotas, Mapping[str, Mapping[str, str]]],
     ) -> None:
-        """`limits`: what each broker's quotas are told, by their paths."""
+        """`limits` are the settings that each broker's quotas were given, by path."""
         self.world = world
         self.history = history
         self._knows_config = knows_config
         self._calm_since_ns = calm_since_ns
         self._due: dict[str, tuple[int, dict[str, None]]] = {}
-        """By what was set, as its path has it: when it was announced, and the brokers that may not know it yet."""
+        """By the path of the setting: when it was announced, and the brokers that may not know it yet."""
         self._limits = limits
 
     def committed(self, operation: Any, *_: Any) -> None:
@@ -59,7 +58,8 @@ class SettingsWatch:
                 self._due.pop(path.removeprefix(CONFIG), None)
 
     def _announced(self, part: Any, path: str) -> None:
-        """An announcement that goes was old, by a clock that may be wrong: who stood still has not read it."""
+        """An announcement is deleted when it is old by a clock that may be wrong; a paused broker may not have read
+        it."""
         if type(part) is Delete:
             self._due.clear()
         elif type(part) is Create and part.data:
@@ -82,7 +82,7 @@ class SettingsWatch:
                 del self._due[what]
 
     async def judge(self) -> None:
-        """At the end all that was announced is known, and of ACLs all is there that was acknowledged."""
+        """At the end every announced setting is known, and every acknowledged ACL is there."""
         with suppress(TimeoutError):
             await self.world.until(lambda: not any(self._unlike(*each) for each in self._left()), "what is set", 30)
         for name, what in self._left():
@@ -99,7 +99,7 @@ class SettingsWatch:
             self.world.violated("C18", f"{name} goes by another {what} than is set: {sentence}", node=name)
 
     def _unlike(self, name: str, what: str) -> str:
-        """What the broker goes by, and what ZooKeeper has; empty where they are the same."""
+        """The broker's setting and ZooKeeper's; empty where they are the same."""
         broker = self.world.brokers.get(name)
         if broker is None:
             return ""

@@ -1,8 +1,8 @@
-"""Watches how far logs are stable: R9, that nobody is given records of a transaction whose end may still be lost.
+"""Watches last stable offsets (R9): nobody is given records of a transaction whose end may still be lost.
 
-The last stable offset passes a transaction when its marker lies below the high watermark, and not before: till then the
-next leader may not have the marker, and readers of committed records would be told again that it is open. Which markers
-those are is forgotten by a restart and by a cut, as in Kafka; here it is known of each log from then on.
+The last stable offset passes a transaction when its marker is below the high watermark, and not before: until then the
+next leader may lack the marker, and readers of committed records would see the transaction open again. A log forgets
+which markers are still undecided at a restart and at a cut, as in Kafka; this watch knows them from then on.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from barnabas.sim.world.world import World
 
 
 class EndedHere(NamedTuple):
-    """A transaction whose marker this log has taken up since it was opened, or cut."""
+    """A transaction whose marker the log has appended since it was opened or cut."""
 
     first_offset: int
     marker: int
 
 
 class Undecided:
-    """What of a log's transactions is open, by producer id, and ended by a marker that may be lost.
+    """The transactions of a log that are open, by producer id, and those whose marker may still be lost.
 
-    A log that is opened, or cut, learns of none of its records before `log_start` any more, also of a transaction that
-    began there: it is open from what is left of it.
+    A log that is opened or cut reads no record before `log_start` again. A transaction that began there is open from
+    what is left of it.
     """
 
     def __init__(self, chain: Chain, log_start: int) -> None:
@@ -39,7 +39,7 @@ class Undecided:
         self.ended.clear()
 
     def take_up(self, chain: Chain) -> None:
-        """The batches that came since."""
+        """Takes the batches that were appended since."""
         for link in chain.links[self.seen :]:
             if link.kind is LinkKind.DATA:
                 self.open_from.setdefault(link.producer_id, link.base)
@@ -52,7 +52,7 @@ class Undecided:
 
 class StableWatch:
     def __init__(self, world: World, logs: LogWatch, probes: Probes) -> None:
-        """Behind `logs`, whose chains are as the logs are when this one looks."""
+        """Its probes run behind those of `logs`, so that chains are up to date when it looks."""
         self.world = world
         self.logs = logs
         self.undecided: dict[Log, Undecided] = {}
@@ -72,7 +72,7 @@ class StableWatch:
         return opening
 
     def _begun(self, _: object, log: Log, *__: object, **___: object) -> None:
-        """It was opened, or cut."""
+        """The log was opened or cut."""
         chain = self.logs.chain_of(log)
         if chain is not None:
             self.undecided[log] = Undecided(chain, log.log_start_offset)
@@ -94,6 +94,7 @@ class StableWatch:
         first = max(min(each.first_offset for each in known.ended), log.log_start_offset)
         if log.last_stable_offset > first:
             self.world.violated(
-                "R9", f"{chain.partition} on {chain.node} is stable to {log.last_stable_offset}, and the end of what "
-                f"began at {first} is not below its high watermark {log.high_watermark}", chain.partition, chain.node,
+                "R9", f"{chain.partition} on {chain.node} has the last stable offset {log.last_stable_offset}, and the "
+                f"marker of what began at {first} is not below its high watermark {log.high_watermark}",
+                chain.partition, chain.node,
             )  # fmt: skip

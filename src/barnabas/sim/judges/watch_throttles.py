@@ -1,8 +1,8 @@
-"""Watches what bounds copying, between brokers and between log directories: C18, who copies more than is allowed is
-held back, and is let go when less is copied or more is allowed (KIP-73).
+"""Watches the throttles of copying between brokers and between log directories (C18): a replica above its rate is held
+back until less is copied or more is allowed (KIP-73).
 
-The rate is that of samples of a second over a window. So there is one above which it holds however the samples lie, and
-one below which it does not; between these this one does not judge.
+The rate is that of one-second samples over a window. Above some rate a replica is held back however the samples lie,
+and below some other rate it is not; between the two nothing is judged.
 """
 
 from __future__ import annotations
@@ -41,6 +41,6 @@ class ThrottleWatch:
         surely = sum(size for at_ms, size in copied if at_ms > now_ms - self.window_ms + SAMPLE_MS)
         told = f"{in_all} bytes in {self.window_ms + SAMPLE_MS} ms, {surely} of them of late, where {allowed} a second"
         if exceeded and (allowed == UNLIMITED_RATE or in_all * 1_000 <= allowed * SAMPLE_MS):
-            self.world.violated("C18", f"{node()} holds back who copied {told} may be copied", node=node())
+            self.world.violated("C18", f"{node()} throttles copying after {told} are allowed", node=node())
         elif not exceeded and allowed != UNLIMITED_RATE and surely * 1_000 > allowed * self.window_ms:
-            self.world.violated("C18", f"{node()} lets go on who copied {told} may be copied", node=node())
+            self.world.violated("C18", f"{node()} does not throttle copying after {told} are allowed", node=node())

@@ -1,8 +1,8 @@
-"""Watches what administrators are told: C26. What is told to be done is so, or was for a while since it was asked for;
-and where it is refused there is, or was, the reason that is told.
+"""Watches what administrators are told (C26). An order that is answered with success was carried out at some moment
+since it was given; for an error, its reason was true at some moment.
 
-Whoever writes znodes directly sees what becomes of that, and so do other administrators: what was asked for may be
-undone, or the reason be gone, when the answer comes. So what is so is looked at after each transaction.
+An order may be undone again when its answer arrives, or the reason be gone, by znode tools or other administrators. So
+the facts are looked at after each transaction.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from barnabas.sim.world.probes import Probes, node
 from barnabas.sim.world.world import World
 
 Facts: TypeAlias = Mapping[ErrorCode, Callable[[], bool]]
-"""By answer: what is so where that is right. Of other answers nothing is said."""
+"""By answer: what has to be true where that answer is right. Other answers are not judged."""
 MARKED: Final = "/admin/delete_topics"
 
 
 class Asked:
-    """What somebody waits for, and which answers would have been right at some time since."""
+    """A request that waits, and the answers that would have been right at some time since."""
 
     def __init__(self, facts: Mapping[Any, Facts]) -> None:
         self._open = {(key, code): fact for key, known in facts.items() for code, fact in known.items()}
@@ -52,7 +52,7 @@ class ToldWatch:
         probes.around(Admin, "create_partitions", self._around(self.of_more_partitions))
 
     def look(self) -> None:
-        """After each transaction."""
+        """Runs after each transaction."""
         for asked in self._waiting:
             asked.look()
 
@@ -79,11 +79,11 @@ class ToldWatch:
             code = ErrorCode.NONE if error is None else error.code
             self.world.check("C26")
             if asked.was_never_right(key, code):
-                self.world.violated("C26", f"{node()} is told {code.name} of {key}, and that was never so", str(key))
+                self.world.violated("C26", f"{node()} is told {code.name} of {key}, and that was never true", str(key))
 
     def _ruler(self) -> ControllerContext | None:
-        """What the controller knows, where nobody else takes itself for it: who was deposed, and has not heard of it,
-        answers by what was."""
+        """What the controller knows, where no other broker takes itself for the controller: one that was deposed and
+        has not heard of it answers by what was."""
         active = [name for name, broker in self.world.brokers.items() if broker.controller.is_active]
         return self.ensemble.known_to_controller() if active == [self.world.controller()] else None
 
@@ -98,7 +98,7 @@ class ToldWatch:
 
     def _of_move(self, each: TopicPartition, target: Sequence[int] | None) -> Facts:
         def members() -> tuple[list[int], list[int], list[int]]:
-            """Its replicas, those that come, and those that go."""
+            """The partition's replicas, those that are added, and those that are removed."""
             seen, number = self.ensemble.topics.get(each.topic), each.partition
             if seen is None:
                 return [], [], []
@@ -173,7 +173,7 @@ class ToldWatch:
         return {name: {ErrorCode.NONE: self._goes(name)} for name in names}
 
     def _goes(self, name: str) -> Callable[[], bool]:
-        """Brokers know it no more when its deletion has begun."""
+        """Brokers no longer know a topic when its deletion has begun."""
         before = self.ensemble.topics.get(name)
         topic_id = None if before is None else before.topic_id
 

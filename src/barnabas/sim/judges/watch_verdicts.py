@@ -1,9 +1,9 @@
-"""Watches what is decided about the transactions of producers: T9, that who is given up is fenced, and that nobody
-takes a transaction for open that its coordinator does not.
+"""Watches what coordinators and leaders decide about transactions (T9): a producer that is given up is fenced, and a
+transaction counts as open only as long as its coordinator says so.
 
-A verdict that is wrong costs nothing as long as nobody comes late, and late comers are rare. So each is looked at: an
-abort that the producer did not ask for takes its epoch away; of a transaction whose end is decided a leader that asks
-is told that it is over; and what a leader takes for verified (KIP-890) the coordinator has said.
+A wrong decision costs nothing until a late request comes, and those are rare. So each decision is judged. An abort that
+the producer did not ask for takes its epoch away. When the end is decided, a leader that asks is told that the
+transaction is over. What a leader takes for verified (KIP-890) a coordinator has said.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class VerdictWatch:
     def __init__(self, world: World, probes: Probes) -> None:
         self.world = world
         self._told: dict[tuple[int, int, TopicPartition], None] = {}
-        """By producer id, epoch and partition: what some coordinator has said to be open."""
+        """By producer id, epoch and partition: what some coordinator has said is open."""
         self._confirmed: dict[ProducerStateManager, None] = {}
-        """Of which logs the verification that ends now has taken up a yes."""
+        """The logs in which the present verification has noted a yes."""
         for name in ("time_out", "init_producer_id"):
             probes.across(TransactionMachine, name, lambda machine: machine.metadata, self._given_up)
         probes.after(TransactionMachine, "written", self._written)
@@ -44,18 +44,18 @@ class VerdictWatch:
         probes.around(TransactionVerification, "verify", self._around_verify)
 
     def _given_up(self, before: TransactionMetadata, decided: object, machine: TransactionMachine, *_: object) -> None:
-        """Whose transaction is aborted by another, or by the clock, writes no more: its epoch is over."""
+        """A producer whose transaction is aborted by another one, or by its timeout, writes no more in its epoch."""
         if not isinstance(decided, TransactionMetadata) or decided.state is not PREPARE_ABORT:
             return
         self.world.check("T9")
         if decided.producer_epoch <= min(before.producer_epoch, LAST_GIVEN_EPOCH):
             self.world.violated(
                 "T9", f"{node()} aborts the transaction of {machine.transactional_id!r} in epoch "
-                f"{decided.producer_epoch}, which its producer has", node=node(),
+                f"{decided.producer_epoch}, in which its producer still writes", node=node(),
             )  # fmt: skip
 
     def _written(self, _: None, machine: TransactionMachine, metadata: TransactionMetadata) -> None:
-        """A batch that comes when the end is decided may lie behind the marker: nobody would end it any more."""
+        """A batch that arrives when the end is decided might lie behind the marker, and no end would follow it."""
         if metadata.state not in PREPARED:
             return
         self.world.check("T9")

@@ -1,8 +1,8 @@
-"""Watches who waits for an answer: R29. Nobody waits for longer than the request allows, nor for what is there.
+"""Watches requests that wait (R29): none waits longer than it allows, nor for something that is there.
 
-A request that waits at partitions is answered when its condition turns, or when its time is up. Whoever forgets to look
-again, or to set a clock, leaves the client without an answer until something else comes by, which in a busy cluster it
-soon does: nobody would see it.
+A request in a purgatory is answered when its condition is met or its time is up. A broker that forgets to look again,
+or to set a timer, leaves the client waiting until something else happens there. In a busy cluster that is soon, so
+nobody would notice.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from barnabas.sim.world.probes import Probes, life, node
 from barnabas.sim.world.world import World, broker_name
 
 LATE_NS: Final = 1_000_000_000
-"""For a process that is not hindered to answer whose time is up, or what is there."""
+"""For an unhindered process to answer a request that is due."""
 TOLD_NS: Final = 5_000_000_000
-"""For followers to fetch once more, and to tell with that what they have deleted."""
+"""For followers to fetch again, and so to tell what they have deleted."""
 
 
 class Waiter:
-    """A request of one life of a node, which is to be answered by `due_ns`."""
+    """A waiting request at one process, which is to be answered by `due_ns`."""
 
     __slots__ = ("due_ns", "life", "node", "ready_ns")
 
@@ -42,7 +42,7 @@ class Waiter:
 
 class WaitingWatch:
     def __init__(self, world: World, calm_since_ns: Mapping[str, int], probes: Probes) -> None:
-        """`calm_since_ns` tells of each node since when nothing has happened to it."""
+        """`calm_since_ns` has for each node since when nothing has happened to it."""
         self.world = world
         self._calm_since_ns = calm_since_ns
         self.waiting: dict[DelayedOperation[Any], Waiter] = {}
@@ -80,7 +80,7 @@ class WaitingWatch:
         return on_expiration
 
     def waits_for_what_is_there(self, operation: DelayedFetch, fetched: FetchedPartition) -> None:
-        """A fetch whose time is up has waited for records all the time: whoever writes or commits them wakes it."""
+        """A fetch that times out has waited in vain all the time: an append or a commit wakes a fetch."""
         self.world.check("R29")
         partition, asked, params = fetched.partition, fetched.request, operation.params
         if (
@@ -90,7 +90,7 @@ class WaitingWatch:
             or (params.replica_id >= 0 and partition.log.settings.throttled_leaders)
             or (params.replica_id >= 0 and partition.log.just_appended is not None)
         ):
-            return  # followers are told of what is appended at the end of the loop's turn
+            return  # followers are told of appended records at the end of the loop's turn
         begins, there = partition.log.log_start_offset, partition.bound(params.isolation)
         if begins <= asked.fetch_offset < there and asked.current_leader_epoch in (NO_EPOCH, partition.leader_epoch):
             self.world.violated(
@@ -99,7 +99,8 @@ class WaitingWatch:
             )  # fmt: skip
 
     def _reckoned(self, _: bool, operation: DelayedDeleteRecords, key: TopicPartition | None) -> None:
-        """Records are deleted when every replica has told so whose broker is alive; for nobody else is waited."""
+        """DeleteRecords is done when every replica on a live broker has reported the new start; others are not waited
+        for."""
         broker = self.world.brokers.get(node())
         if broker is None:
             return
@@ -115,7 +116,7 @@ class WaitingWatch:
             if result.pending and lowest >= result.required_offset:
                 self.world.violated(
                     "R29", f"{node()} waits for {result.topic_partition} to begin at {result.required_offset}, and all "
-                    f"that are alive begin at {lowest}", str(result.topic_partition), node(),
+                    f"live replicas begin at {lowest}", str(result.topic_partition), node(),
                 )  # fmt: skip
 
     def look(self) -> None:
@@ -153,7 +154,7 @@ class WaitingWatch:
         del self.waiting[operation]
 
     def _within_ns(self, operation: DelayedOperation[Any], waiter: Waiter, broker: Broker) -> int | None:
-        """How soon it is to be answered, if what it waits for is there."""
+        """How soon the request is to be answered, if what it waits for is there; else None."""
         if operation in self._produced:
             return LATE_NS if _are_replicated(broker, self._produced[operation]) else None
         if operation in self._deleted:
@@ -162,8 +163,8 @@ class WaitingWatch:
         return None
 
     def _is_deleted(self, broker: Broker, result: DeletedRecords) -> bool:
-        """Whether every replica whose broker is alive begins there; not while any of them is disturbed, waits for an
-        answer that will not come, or may fetch no more for now: it tells nothing then."""
+        """Whether every replica on a live broker has the new start. A broker that is disturbed, waits for an answer
+        that will not come, or is throttled reports nothing, and is waited for."""
         partition = broker.replicas.partition(result.topic_partition)
         if partition is None or not partition.is_leader:
             return False
@@ -199,7 +200,7 @@ def _are_replicated(broker: Broker, results: Iterable[Appended]) -> bool:
 
 
 def _is_replicated(partition: Partition | None, result: Appended) -> bool:
-    """Or can never be: the broker leads no more, or has led anew since."""
+    """Or never can be, because the broker leads no more or in a later term."""
     return (
         partition is None
         or partition.log is None

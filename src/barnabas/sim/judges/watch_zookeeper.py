@@ -1,6 +1,7 @@
-"""Watches every transaction of ZooKeeper: who rules, who leads, who is in sync, and whether they were allowed to.
+"""Watches every ZooKeeper transaction: who is controller, who leads, who is in sync, and whether the writer was allowed
+to say so.
 
-It keeps the state of each partition beside the tree, so that each change is judged against what was there before.
+It keeps the state of each partition beside the tree, so that each change is compared with what was there before.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _TOPICS: Final = "/brokers/topics/"
 _IDS: Final = "/brokers/ids/"
 _DELETIONS: Final = "/admin/delete_topics/"
 _SEEN_S: Final = 3_000_000_000
-"""A controller may be so late to hear that a broker is gone; without a controller nobody hears it at all."""
+"""For a controller to hear that a broker is gone; without a controller nobody hears it."""
 
 
 @dataclass
@@ -40,7 +41,7 @@ class ZooKeeperWatch:
         self.states: dict[str, dict[str, Any]] = {}
         """By partition."""
         self._been_in_sync: dict[str, dict[int, None]] = {}
-        """By partition: members of its ISR, now or earlier since its replicas last changed."""
+        """By partition: brokers that are or were in its ISR since its replicas last changed."""
         self.topics: dict[str, TopicSeen] = {}
         self.controller_epoch = 0
         self.controller = -1
@@ -48,16 +49,16 @@ class ZooKeeperWatch:
         """Since when a broker is not registered."""
         self._registered_ns: dict[int, int] = {}
         self._registered_by: dict[int, tuple[int, Incarnation | None]] = {}
-        """The session by which a broker is registered, or was last, and the process whose it is."""
+        """By broker: the session of its registration, or of its last, and the process whose session that is."""
         self.broker_epochs: dict[int, int] = {}
         """By broker: the epoch of its registration, or of its last."""
         self.told_to_delete: dict[tuple[int, str, int], None] = {}
-        """By controller epoch, partition and broker: the controller has sent the broker a StopReplica with deletion, or
-        is about to."""
+        """By controller epoch, partition and broker: the controller has sent, or is about to send, a StopReplica that
+        deletes."""
         self.left: dict[int, int] = {}
         """Brokers whose controlled shutdown was granted, and in which controller epoch."""
         self.asked_to_leave_ns: dict[int, int] = {}
-        """By broker: when it, or its life before, last asked for its controlled shutdown."""
+        """By broker: when it, or its earlier process, last asked for its controlled shutdown."""
         self.deleted_ns: dict[str, int] = {}
         """When a topic was last deleted."""
         self._ordered: dict[str, str] = {}
@@ -66,8 +67,8 @@ class ZooKeeperWatch:
         self.reigns_since_ns = 0
         """When the controller was elected."""
         self._half_configured: dict[str, dict[str, Incarnation | None]] = {}
-        """By topic whose configuration was written, and not announced since: who ran then, by node. As in Kafka whoever
-        alters it writes two znodes, and may die between them."""
+        """By topic whose configuration was written and not announced since: the processes of that time, by node. As in
+        Kafka the writer changes two znodes, and may die between them."""
         self._announced: dict[str, None] = {}
         """Topics whose configuration was written, and announced."""
         self.on_shrunk: Callable[[str, int, int], None] = lambda partition, leader, member: None
@@ -125,8 +126,9 @@ class ZooKeeperWatch:
     # C4
 
     def _taken_away(self, number: int, session: int) -> None:
-        """A registration ends with its session: nobody else takes it away from who lives, or may live. Whom ZooKeeper
-        refuses to authenticate begins another session, and need not wait for the end of the one that it gave up."""
+        """C4: a registration ends with its session; nobody else deletes it while its owner lives. A broker that
+        ZooKeeper refuses to authenticate begins another session, and need not wait for the end of the one that it gave
+        up."""
         world = self.world
         owner, process = self._registered_by.get(number, (session, None))
         assert world.coordinator is not None
@@ -146,7 +148,7 @@ class ZooKeeperWatch:
     # C1, C2
 
     def _fenced(self, path: str, session: int, checked: bool) -> None:
-        """C1: a controller's write carries its epoch; and who writes is who rules, if anybody does."""
+        """C1: a controller's write carries its epoch, and its writer is the present controller, if there is one."""
         world = self.world
         world.check("C1")
         if not checked:
@@ -185,7 +187,7 @@ class ZooKeeperWatch:
         self.controller_epoch = epoch
 
     def _look_for_the_missing(self) -> None:
-        """A session ended: its ephemeral znodes are gone."""
+        """A session ended, and its ephemeral znodes are gone."""
         world = self.world
         registered = world.tree_node("/brokers/ids").children
         for name in world.broker_names:
@@ -227,7 +229,7 @@ class ZooKeeperWatch:
         )
 
     def _assigned(self, topic: str, read: dict[str, Any]) -> None:
-        """C12, C13: an original replica goes only when the targets are in sync, or when the move is cancelled; and a
+        """C12: an original replica is removed only when the targets are in sync, or when the move is cancelled. C13: a
         partition goes only with its topic."""
         world = self.world
         now = TopicSeen(
@@ -277,8 +279,8 @@ class ZooKeeperWatch:
                 )
 
     def _left_for_good(self, partition: str, broker_id: int) -> None:
-        """C20: who is noted as leaving is told to delete its replica before the note goes: by it the next controller
-        goes on."""
+        """C20: a replica that is noted as removed is told to delete its log before the note goes, since a next
+        controller goes by that note."""
         world, told = self.world, (self.controller_epoch, partition, broker_id)
         world.check("C20")
         if told in self.told_to_delete:
@@ -291,8 +293,8 @@ class ZooKeeperWatch:
             world.waive("C20")
         else:
             world.violated(
-                "C20", f"{broker_id} is noted no more as one that leaves {partition}, and was not told to delete it",
-                partition,
+                "C20", f"the note that {broker_id} leaves {partition} is gone, and {broker_id} was not told to delete "
+                "its log", partition,
             )  # fmt: skip
 
     def _deleted(self, topic: str) -> None:
@@ -306,7 +308,7 @@ class ZooKeeperWatch:
             self.logs.losses.forgotten(partition)
 
     def _is_gone_everywhere(self, topic: str, seen: TopicSeen) -> None:
-        """C15: a topic goes when each of its replicas is gone whose broker is there."""
+        """C15: a topic's znode goes when every replica on a running broker is gone."""
         world = self.world
         for number, replicas in seen.replicas.items():
             for name in map(broker_name, replicas):
@@ -329,8 +331,8 @@ class ZooKeeperWatch:
                 self.logs.unclean[topic] = True
 
     def _config_announced(self, part: Any) -> None:
-        """An announcement that goes again was more than a quarter of an hour old, by a clock that was wrong: who stood
-        still meanwhile has not read it."""
+        """An announcement is deleted when it is a quarter of an hour old by a clock that may be wrong; a broker that
+        was paused meanwhile has not read it."""
         if type(part) is Create and part.data:
             topic = str(json.loads(part.data).get("entity_path", "")).removeprefix("topics/")
             self._half_configured.pop(topic, None)
@@ -342,7 +344,7 @@ class ZooKeeperWatch:
         return {name: self.world.nodes[name].process for name in self.world.broker_names}
 
     def _deletion_changed(self, part: Any, topic: str, session: int, checked: bool) -> None:
-        """C20: the order to delete a topic goes when the topic is gone: till then the next controller goes on by it."""
+        """C20: the order to delete a topic goes when the topic is gone; until then a next controller goes by it."""
         if type(part) is Create:
             seen = self.topics.get(topic)
             self._ordered[topic] = "" if seen is None else seen.topic_id
@@ -356,7 +358,7 @@ class ZooKeeperWatch:
             world.violated("C20", f"the order to delete {topic} is gone, and the topic is there", topic)
 
     def _block_given(self, read: dict[str, Any]) -> None:
-        """C16: no two blocks of producer ids have one in common."""
+        """C16: no two blocks of producer ids overlap."""
         first, last = int(read["block_start"]), int(read["block_end"])
         self.world.check("C16")
         if first <= self._last_producer_id:
@@ -365,10 +367,10 @@ class ZooKeeperWatch:
         self._last_producer_id = max(last, self._last_producer_id)
 
     def knows_config(self, name: str, partition: str) -> bool:
-        """C18: whether the broker was told what is configured for the topic, or has begun since and read it.
+        """C18: whether the broker was told the topic's configuration, or has started since and read it.
 
-        A copy that was left where it is assigned no more goes at the next start; nobody tells of it that another topic
-        of that name is configured otherwise.
+        A leftover copy of a partition that is not assigned to the broker is deleted at its next start; it need not have
+        the settings of a later topic of that name.
         """
         ran = self._half_configured.get(partition.rpartition("-")[0], {}).get(name)
         told = ran is None or ran is not self.world.nodes[name].process
@@ -395,7 +397,7 @@ class ZooKeeperWatch:
         by_leader = before is not None and epoch == before["leader_epoch"]
         if strangers and replicas and not (by_leader and not world.metadata_version.is_alter_partition_supported):
             world.violated(
-                "C8", f"{strangers} in the ISR of {partition} are none of its replicas {replicas}", partition
+                "C8", f"{strangers} in the ISR of {partition} are not among its replicas {replicas}", partition
             )
         if before is None:
             self._made(partition, isr)
@@ -403,7 +405,7 @@ class ZooKeeperWatch:
         self._compared(partition, before, leader, isr, epoch, int(read["controller_epoch"]))
 
     def _made(self, partition: str, isr: list[int]) -> None:
-        """C9: nobody is in sync from the beginning who is not there."""
+        """C9: a new partition's ISR has live brokers only."""
         self.world.check("C9")
         if gone := [member for member in isr if self._known_gone(member)]:
             self.world.violated(
@@ -450,14 +452,15 @@ class ZooKeeperWatch:
             told = self.controller >= 0 and self._must_be_known_gone(member)
             if told if by_itself else self._known_gone(member):
                 world.violated("C9", f"{member} came into the ISR of {partition} and is not registered", partition)
-            # A leader that writes its ISR itself does not know who is leaving (KAFKA-14140); a controller does.
+            # A leader that writes its ISR itself does not know which brokers shut down (KAFKA-14140).
             if self.left.get(member) == self.controller_epoch and world.metadata_version.is_alter_partition_supported:
                 world.violated(
                     "C9", f"{member} came into the ISR of {partition} after its shutdown was granted", partition
                 )
 
     def is_the_first(self, partition: str, leader: int, isr: list[int]) -> None:
-        """C10: of those in sync who may lead, the first of the replicas leads, as the controller knows them."""
+        """C10: of the replicas that are in sync and may lead, as the controller knows them, the first of the assignment
+        leads."""
         context = self.known_to_controller()
         if context is None:
             return
@@ -466,11 +469,11 @@ class ZooKeeperWatch:
         able = context.online_replicas(context.partition_replica_assignment(each), each)
         if (first := [replica for replica in able if replica in isr][:1]) != [leader]:
             self.world.violated(
-                "C10", f"{leader} was elected for {partition}, whose ISR was {isr}, and {first} comes before", partition
+                "C10", f"{leader} was elected for {partition} from the ISR {isr}, and {first} was to be", partition
             )
 
     def _known_gone(self, number: int) -> bool:
-        """Whether the broker is not registered, and the controller knows it, or any must have heard of it."""
+        """Whether the broker is not registered, and the controller knows it or must have heard of it."""
         return self._must_be_known_gone(number) or (number in self.gone_ns and self._is_dead_to_controller(number))
 
     def _must_be_known_gone(self, number: int) -> bool:
@@ -482,12 +485,13 @@ class ZooKeeperWatch:
         return alive is not None and number not in alive
 
     def alive_to_controller(self) -> list[int] | None:
-        """Whom the controller takes for alive; None while nobody rules, or has read what there is."""
+        """The brokers that the controller takes for alive; None without a controller, or before it has read what there
+        is."""
         context = self.known_to_controller()
         return None if context is None else context.live_or_shutting_down_broker_ids
 
     def known_to_controller(self) -> ControllerContext | None:
-        """What the controller knows; None while nobody rules, or has read what there is."""
+        """The controller's state; None without a controller, or before it has read what there is."""
         broker = self.world.brokers.get(broker_name(self.controller))
         reign = None if broker is None else broker.controller.reign
         if reign is None or reign.context.epoch != self.controller_epoch:
@@ -498,19 +502,19 @@ class ZooKeeperWatch:
         return number in self._registered_ns and number not in self.gone_ns
 
     def dead_before_the_reign(self) -> list[int]:
-        """Who was not registered any more when the controller was elected."""
+        """The brokers that were not registered when the controller was elected."""
         return [number for number, gone_ns in self.gone_ns.items() if gone_ns < self.reigns_since_ns]
 
     def registered_ns(self, number: int) -> int | None:
-        """Since when the broker has the registration that it has, if it has one."""
+        """Since when the broker has its present registration; None where it has none."""
         return self._registered_ns[number] if self.is_registered(number) else None
 
     def is_back(self, number: int) -> bool:
-        """Whether the broker is registered anew since it last asked to leave."""
+        """Whether the broker has registered again since it last asked for its controlled shutdown."""
         return self.is_registered(number) and self._registered_ns[number] > self.asked_to_leave_ns.get(number, -1)
 
     def is_known_since(self, happened_ns: int, within_ns: int = _SEEN_S) -> bool:
-        """Whether any controller must have heard of what happened then, as a watch tells it."""
+        """Whether a controller must have heard by now, through a watch, of what happened then."""
         world, since_ns = self.world, max(happened_ns, self.reigns_since_ns)
         if self.controller >= 0:
             name = broker_name(self.controller)
@@ -524,7 +528,7 @@ class ZooKeeperWatch:
     # C11
 
     def shutdown_granted(self, broker_id: int) -> None:
-        """The controller answered that nothing remains to be moved."""
+        """C11: the controller answered that no partition remains to be moved."""
         world = self.world
         world.check("C11")
         self.left[broker_id] = self.controller_epoch
@@ -533,11 +537,11 @@ class ZooKeeperWatch:
             topic, _, number = partition.rpartition("-")
             seen = self.topics.get(topic)
             if topic in deleted or seen is None:
-                continue  # what is about to go need not be led
+                continue  # a topic that is being deleted needs no leader
             # A partition with other replicas remains, also where none of them may lead: the broker is to ask again.
             if state["leader"] == broker_id and len(seen.replicas.get(int(number), [])) > 1:
                 world.violated(
-                    "C11", f"{broker_id} may leave and leads {partition}, whose ISR is {state['isr']}", partition
+                    "C11", f"{broker_id} may shut down and leads {partition}, whose ISR is {state['isr']}", partition
                 )
             elif (
                 state["leader"] != broker_id
@@ -545,4 +549,4 @@ class ZooKeeperWatch:
                 and broker_id in state["isr"]
                 and world.metadata_version.is_alter_partition_supported
             ):
-                world.violated("C11", f"{broker_id} may leave and is in the ISR of {partition}", partition)
+                world.violated("C11", f"{broker_id} may shut down and is in the ISR of {partition}", partition)

@@ -1,1 +1,1 @@
-"""What is to happen in a run, as values: a plan of actions, how a seed draws one, and what it is widened by."""
+"""Plans: what happens in a run, as a list of timed actions; how a seed draws one, and what it is widened by."""

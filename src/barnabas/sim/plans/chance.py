@@ -1,4 +1,5 @@
-"""Everything a run draws comes from its seed, through streams split by name; and the hash that proves it."""
+"""All chance in a run: streams of draws that come from the seed, split by name; and the hash that proves a run is the
+same."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ class Chance:
 
 
 class EventHash:
-    """A running hash over all that happens. Two runs of one seed are the same run exactly if their hashes are equal."""
+    """A running hash over all events. Two runs of one seed are the same run exactly if their hashes are equal."""
 
     __slots__ = ("_hash", "pending")
 
@@ -66,7 +67,7 @@ class EventHash:
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
         self.pending: Final = bytearray()
-        """What is to be hashed next: the hash takes many events at a time faster than one by one."""
+        """What is to be hashed next: many events at once are hashed faster than one by one."""
 
     def event(self, now_ns: int, kind: str, detail: bytes = b"") -> None:
         pending = self.pending

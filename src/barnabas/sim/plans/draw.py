@@ -1,8 +1,8 @@
 """Draws a plan from a seed and a profile.
 
-A profile says which faults and operations are likely; it is named after the scenario of the bugs it looks for (``ZKX``:
-ZooKeeper sessions expire, ``BNC``: brokers come back before anybody noticed, ..). ``all`` takes another profile by the
-seed, and mixes in a random half of everything else, so that a night of it has seen all kinds together.
+A profile says which faults and operations are likely. Its name is that of the bugs it looks for: ``ZKX`` (ZooKeeper
+sessions expire), ``BNC`` (brokers restart before anybody notices), .. The profile ``all`` takes another one by the seed
+and adds a random half of all other faults, so that a night of runs combines all kinds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ Weights = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Profile:
-    """How likely each fault and operation is; `focus` is the node that faults prefer, `config` the brokers' own."""
+    """How likely each fault and operation is; `focus` are the nodes that faults prefer, `config` the brokers'
+    settings."""
 
     faults: Weights
     operations: Weights = field(default_factory=dict)
@@ -54,7 +55,7 @@ _CLEAN: Final[Weights] = {"elect": 1, "delete-records": 0.4, "config": 0.4}
 
 
 def _mostly(faults: Weights, light: float = 0.15) -> Weights:
-    """These, over a little of everything that leaves disks alone."""
+    """The given faults, and a little of all others that leave disks alone."""
     return {**{name: weight * light for name, weight in _LIGHT.items()}, **faults}
 
 
@@ -160,12 +161,12 @@ PROFILES: Final[dict[str, Profile]] = {
 
 
 def draw(seed: int, profile: str = "all") -> Plan:
-    """At least `FAULTS_MIN` faults, six clients or more, and operations of administrators among them."""
+    """A plan with at least `FAULTS_MIN` faults, at least six clients, and operations of administrators."""
     return widen(drawn_from(seed, profile), Chance(seed, f"plan/{profile}/wide"))
 
 
 def drawn_from(seed: int, profile: str = "all") -> Plan:
-    """What the profile gives, before it is widened."""
+    """The profile's plan, before it is widened."""
     base = Chance(seed, f"plan/{profile}")
     chance = base.stream("shape")
     among = sorted(name for name, profiled in PROFILES.items() if not profiled.by_name_only)
@@ -207,8 +208,8 @@ def drawn_from(seed: int, profile: str = "all") -> Plan:
 
 
 def _older_protocol(chance: Chance, config: dict[str, str], operations: dict[str, float]) -> dict[str, float]:
-    """Now and then brokers speak as older ones do. Returns the operations that are possible then: without topic ids
-    nothing tells a topic from its successor of the same name (KIP-516), so none is made again."""
+    """Brokers speak an older protocol in one plan of ten. Returns the operations that remain: without topic ids no
+    topic is made again, since nothing would tell it from its predecessor (KIP-516)."""
     if not chance.happens(0.1):
         return operations
     version = chance.one_of(["1.1", "2.3", "2.6", "2.6", "2.7", "2.8", "3.2"])
@@ -233,7 +234,7 @@ def _topics(chance: Chance, profile: Profile, brokers: int) -> tuple[TopicPlan, 
 
 
 class _Maker:
-    """Makes the actions; what kind an action is and what it is given come from streams of their own."""
+    """Makes the actions. The kind of an action and its arguments come from streams of their own."""
 
     def __init__(
         self, base: Chance, profile: Profile, brokers: int, length_ns: int, topics: tuple[TopicPlan, ...]
@@ -282,15 +283,15 @@ class _Maker:
         return actions
 
     def bit_flips(self, chance: Chance, first: int) -> list[Action]:
-        """Now and then records arrive with another bit, and TCP does not see it. Such batches are refused and sent
-        again, so that these come on top of a plan's other faults, which they leave as they were."""
+        """Records arrive with a flipped bit that TCP does not detect. Such batches are refused and sent again, so these
+        faults are added to a plan's others and leave them unchanged."""
         return [
             self.fault(chance, number, chance.whole(200 * MS, self.length_ns - 1_000 * MS), "bit-flip")
             for number in range(first, first + (chance.whole(1, 3) if chance.happens(0.1) else 0))
         ]
 
     def intruders(self, chance: Chance, first: int) -> list[Action]:
-        """In every third plan somebody asks brokers for too much; nobody else may notice."""
+        """In one plan of three somebody sends brokers requests that ask for too much; no other client may notice."""
         return [
             Action(number, chance.whole(0, self.length_ns), "intruder", {"node": chance.one_of(self.names)})
             for number in range(first, first + (chance.whole(1, 3) if chance.happens(0.3) else 0))
@@ -344,7 +345,7 @@ class _Maker:
         return Action(number, at_ns, name, said, min(lasts_ms * MS, self.length_ns - at_ns))
 
     def _particular(self, chance: Chance, name: str, said: dict[str, Any], lasts_ms: int) -> int:
-        """Adds what only this fault takes; returns how long it lasts."""
+        """Adds the arguments of this kind of fault; returns how long it lasts."""
         if name == "bounce":
             return chance.whole(20, 1_500)
         if name == "pause":

@@ -1,15 +1,14 @@
-"""What happens within processes, told as it happens, so that a fault can strike there and not at a time.
+"""Events within processes, told as they happen, so that a fault can strike there and not at a time.
 
 An action with the argument `when` waits for its event from the moment it begins: ``"zk /admin/reassign_partitions"`` is
 the commit of a ZooKeeper transaction that touches such a path, ``"rpc StopReplica"`` a request of that kind that has
-left its sender, ``"disk fsync .log"`` an operation on a disk that is about to be done (every word has to be in it).
-With `nth` it is the n-th such event. Then a `node` that is ``here`` is the one the event came from (who wrote, who
-sent, whose disk), ``there`` the one a request goes to.
+left its sender, ``"disk fsync .log"`` a disk operation that is about to be done (every word has to be in it). With
+`nth` it is the n-th such event. Then a `node` that is ``here`` is the node that wrote or sent, or whose disk it is, and
+``there`` the receiver of a request.
 
-A commit and a request are told of right behind: the answer is not under way yet, the request has not arrived. A disk's
-operation is told of before it is done, and a process that dies of it never does it. While a log is cut, loses old
-segments, or gets a cleaned one in the place of others, its operations have the words ``truncating``, ``deleting``,
-``swapping``.
+A commit or a request is told right after it: its answer is not under way yet, and the request has not arrived. A disk
+operation is told before it is done, and a process that dies of it never does it. While a log is cut, loses old
+segments, or replaces some by a cleaned one, its operations have the words ``truncating``, ``deleting``, ``swapping``.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ EVENTS: Final[Mapping[str, tuple[str, ...]]] = {
         "open .log", "fsync .snapshot", "checkpoint", "leader-epoch-checkpoint", "swapping",
     ),
 }  # fmt: skip
-"""What is waited for in drawn plans: where one step follows another at once."""
+"""Events that drawn plans wait for: where one step follows another at once."""
 
 
 @dataclass(eq=False, slots=True)
 class Waiting:
-    """Somebody waits for the event that has all `words`, after `left` - 1 others like it."""
+    """Waits for the event with all `words`, after `left` - 1 others like it."""
 
     kind: str
     words: tuple[str, ...]
@@ -54,7 +53,7 @@ class Waiting:
 
 
 class Events:
-    """Those who wait, by the kind of event. What nobody waits for costs next to nothing."""
+    """The actions that wait, by the kind of event. An event that nobody waits for costs next to nothing."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[Waiting]] = {kind: [] for kind in KINDS}
@@ -63,7 +62,7 @@ class Events:
         return bool(self._waiting[kind])
 
     def wait_for(self, event: str, nth: int, strike: Callable[[str, str], None]) -> Callable[[], None]:
-        """`strike(here, there)` is called at the n-th `event` from now on, once; returns what calls that off."""
+        """Calls `strike(here, there)` once, at the n-th `event` from now on; returns what calls that off."""
         kind, *words = event.split()
         if kind not in self._waiting:
             raise ValueError(f"{event!r} is no event: it begins with one of {', '.join(KINDS)}")
@@ -86,7 +85,7 @@ class Events:
 
 
 def in_places(value: Argument, places: Mapping[str, str]) -> Argument:
-    """With the names of the nodes for ``here`` and ``there``."""
+    """Replaces ``here`` and ``there`` by the nodes' names."""
     if isinstance(value, list):
         named = [">".join(places.get(end, end) for end in str(link).split(">")) for link in value]
         return [name for name in named if name]

@@ -1,15 +1,15 @@
-"""What will be done in one run: an explicit list of timed actions, drawn from the seed before anything happens.
+"""A plan: the list of timed actions of one run, drawn from the seed before anything happens.
 
-A plan is a value and all there is to a run: faults, clients and administrators alike are `Action`s, so a plan can be
-printed, written to a file, made smaller and run again without the draw that made it. What an action leaves to chance
+A plan is a value and all there is to a run. Faults, clients and administrators alike are `Action`s, so a plan can be
+printed, written to a file, made smaller, and run again without the draw that made it. What an action leaves to chance
 while it is carried out (which page of a file survives, how long one piece of a stream takes) comes from streams named
-after the plan's seed and the action's `number`; numbers stay when other actions are dropped, so that a smaller plan
-keeps as much of the larger run as it can.
+after the plan's seed and the action's `number`. Numbers stay when other actions are dropped, so a smaller plan keeps as
+much of the larger run as it can.
 
-`actions` begin `at_ns` after the cluster is up and its topics are in sync. One with a `duration_ns` is undone that much
-later (a link healed, a killed broker started again); one without has no end of its own. After `length_ns` everything
-that is still in force is undone, every broker is started, and the cluster has to recover. Which names there are, and
-what arguments each takes, is in `barnabas.sim.plans.actions`.
+`actions` begin `at_ns` after the cluster is up and its topics are in sync. An action with a `duration_ns` is undone
+that much later (a link is healed, a killed broker is started); one without has no end of its own. After `length_ns`
+everything that is still in force is undone, every broker is started, and the cluster has to recover.
+`barnabas.sim.plans.actions` has the names of actions and their arguments.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from barnabas.model.metadata_version import metadata_version_of
 
 Argument: TypeAlias = str | int | float | bool | list[str] | list[int] | None
 Step: TypeAlias = tuple[int, str, dict[str, Any], int]
-"""An action that has no number yet: at, name, arguments, how long."""
+"""An action without a number: when, name, arguments, how long."""
 MS: Final = 1_000_000
 SECOND: Final = 1_000_000_000
 RESULTS: Final = "results"
-"""The topic of what they write."""
+"""The topic that workers write to."""
 WORKERS: Final = "workers"
 _COUNTED_BY: Final = {
     GROUP_METADATA_TOPIC: "offsets.topic.num.partitions",
     TRANSACTION_STATE_TOPIC: "transaction.state.log.num.partitions",
 }
 SELECTOR: Final = "replica.selector.class"
-"""Where a plan's brokers have one each of them is in a rack of its own."""
+"""Where a plan's brokers have a replica selector, each broker is in a rack of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def number_of(action: Action, name: str, default: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """A topic that is there before the first action."""
+    """A topic that exists before the first action."""
 
     name: str
     partitions: int
@@ -108,9 +108,8 @@ class TopicPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`config` are the brokers' own settings, over the simulator's defaults, `coordinator` those of ZooKeeper. `slices`
-    are the elements after which a broker's long work gives way to others; 0 for as many as it has outside of the
-    simulator."""
+    """`config` are the brokers' settings over the simulator's defaults, `coordinator` those of ZooKeeper. After
+    `slices` elements a broker's long work yields; 0 means as outside of the simulator."""
 
     seed: int
     profile: str
@@ -124,7 +123,7 @@ class Plan:
 
     @property
     def session_ns(self) -> int:
-        """How long a broker's session at ZooKeeper lasts after it was last heard of."""
+        """How long a broker's ZooKeeper session lasts after its last sign of life."""
         return int(self.config.get("zookeeper.session.timeout.ms", "6000")) * MS
 
     @property
@@ -133,23 +132,23 @@ class Plan:
 
     @property
     def partition_names(self) -> list[str]:
-        """Of its topics, and behind them some that coordinators write to."""
+        """The partitions of its topics, and then some of the coordinators' topics."""
         led = [f"{topic.name}-{number}" for topic in self.topics for number in range(topic.partitions)]
         kept = (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC)
         return led + [f"{topic}-{number}" for topic in kept for number in range(3)]
 
     def kept_in(self, topic: str, name: str) -> str:
-        """The partition of the coordinators' `topic` that keeps the group, or the transactional id, called `name`."""
+        """The partition of the coordinators' `topic` that keeps the group or transactional id `name`."""
         return f"{topic}-{partition_for(name, int(self.config.get(_COUNTED_BY[topic], '3')))}"
 
     @property
     def ordinary_topics(self) -> list[TopicPlan]:
-        """Those that anybody writes to."""
+        """The topics that any client writes to."""
         return [topic for topic in self.topics if topic.name != RESULTS]
 
     @property
     def tells_topics_apart(self) -> bool:
-        """Whether an id tells a topic from the next one of its name (KIP-516)."""
+        """Whether topic ids tell a topic from the next one of its name (KIP-516)."""
         return metadata_version_of(broker_config(self.config)).is_topic_ids_supported
 
     def with_actions(self, actions: tuple[Action, ...]) -> Plan:
@@ -221,7 +220,7 @@ def _short(value: Any) -> str:
 
 
 def with_actions(plan: Plan, more: list[Step]) -> Plan:
-    """With further actions behind its own."""
+    """The plan with further actions after its own."""
     first = max((action.number for action in plan.actions), default=-1) + 1
     made = (
         Action(first + number, at_ns, name, arguments, duration_ns)
@@ -231,17 +230,17 @@ def with_actions(plan: Plan, more: list[Step]) -> Plan:
 
 
 def in_time(plan: Plan, more: list[Step]) -> list[Step]:
-    """What begins before the plan ends."""
+    """The actions that begin before the plan ends."""
     return [step for step in more if step[0] < plan.length_ns - SECOND]
 
 
 def within(plan: Plan, more: list[Step]) -> list[Step]:
-    """What begins in time; nothing goes on for longer than the plan."""
+    """The actions that begin before the plan ends, none of which lasts beyond it."""
     return [(at, name, said, min(lasts, plan.length_ns - at)) for at, name, said, lasts in in_time(plan, more)]
 
 
 def with_arguments(plan: Plan, name: str, more: Callable[[], Mapping[str, Argument]]) -> Plan:
-    """Each action of the name has more arguments; those that are there stay."""
+    """Adds arguments to each action of the name; arguments that it has stay."""
     actions = (
         replace(action, arguments={**more(), **action.arguments}) if action.name == name else action
         for action in plan.actions

@@ -1,7 +1,7 @@
-"""Widens a drawn plan: time constants, sizes, who else there is, long runs, and faults that wait for an event.
+"""Widens a drawn plan: time constants, sizes, further clients, long runs, and faults that wait for an event.
 
-Each kind draws from a stream of its own and leaves what was drawn before as it was, so that a plan that is widened has
-all that its profile gave it.
+Each draw has a stream of its own and leaves what was drawn before as it was, so a widened plan still has all that its
+profile gave it. docs/sim/draws.md has a row for each.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ _CONSTANTS: Final[Mapping[str, tuple[int, int]]] = {
     "replica.fetch.response.max.bytes": (300, 100_000),
     "replica.fetch.max.bytes": (200, 100_000),
 }
-"""Of the brokers: from, to. ``producer.id.expiration.check.interval.ms`` is none of them (`_forgetful`): a producer
-that is forgotten while it sends a batch again has it appended twice, in Kafka as here."""
+"""Of the brokers: from, to. ``producer.id.expiration.check.interval.ms`` is drawn by `_forgetful` alone: a producer
+that is forgotten while it repeats a batch has it appended twice, in Kafka as here."""
 
 
 def widen(plan: Plan, base: Chance) -> Plan:
@@ -127,7 +127,7 @@ def widen(plan: Plan, base: Chance) -> Plan:
 
 
 def _constants(plan: Plan, chance: Chance) -> Plan:
-    """Time constants and sizes: of brokers, of producers, of members of groups."""
+    """Time constants and sizes of brokers, producers and members of groups."""
     drawn = {
         key: str(round(low * (high / max(1, low)) ** chance.share()) if low else chance.whole(low, high))
         for key, (low, high) in _CONSTANTS.items()
@@ -144,7 +144,7 @@ def _constants(plan: Plan, chance: Chance) -> Plan:
         said: dict[str, Argument] = {}
         if chance.happens(0.5):
             said["request_timeout_ms"] = chance.whole(500, 5_000)
-        # Who may be forgotten sends nothing again that late: it would be appended twice.
+        # A producer that may be forgotten repeats no batch so late: it would be appended twice.
         if chance.happens(0.5) or "producer.id.expiration.ms" in drawn:
             said["delivery_timeout_ms"] = chance.whole(1_000, 5_000)
         if chance.happens(0.3):
@@ -164,7 +164,7 @@ def _constants(plan: Plan, chance: Chance) -> Plan:
 
 
 def _records(plan: Plan, chance: Chance) -> Plan:
-    """What records are made of: compression, headers, timestamps in disorder, or the broker's."""
+    """Compression, headers, timestamps out of order, or the broker's timestamps."""
 
     def of_producer() -> dict[str, Argument]:
         said: dict[str, Argument] = {}
@@ -196,7 +196,7 @@ def _lookups(plan: Plan, chance: Chance) -> Plan:
 
 
 def _compaction(plan: Plan, chance: Chance) -> Plan:
-    """The last topic is compacted, in small segments, and is not made again; keys are deleted as well."""
+    """The last topic is compacted, in small segments, with tombstones; it is not made again."""
     if len(plan.topics) < 2 or not chance.happens(1 if plan.profile == "CMP" else 0.25):
         return plan
     name = plan.topics[-1].name
@@ -220,7 +220,7 @@ def _compaction(plan: Plan, chance: Chance) -> Plan:
 
 
 def _transactions(plan: Plan, chance: Chance) -> Plan:
-    """Clients that write in transactions to one topic, whose transactions overlap."""
+    """Clients whose transactions overlap in one topic."""
     compacted = [drawn.name for drawn in plan.topics if drawn.is_compacted]
     if not chance.happens(1 if plan.profile == "TXN" else 0.6 if compacted else 0.35):
         return plan
@@ -238,7 +238,7 @@ def _transactions(plan: Plan, chance: Chance) -> Plan:
 
 
 def _retention(plan: Plan, chance: Chance) -> Plan:
-    """Small segments that go by size."""
+    """Small segments that are deleted by size."""
     if not chance.happens(0.15):
         return plan
     sizes = {"segment.bytes": str(chance.whole(800, 3_000)), "retention.bytes": str(chance.whole(1_500, 10_000))}
@@ -250,7 +250,7 @@ def _retention(plan: Plan, chance: Chance) -> Plan:
 
 
 def _strangers(plan: Plan, chance: Chance) -> Plan:
-    """Somebody connects and sends what is no request."""
+    """A stranger sends bytes that are no request."""
     if not chance.happens(0.5 if plan.profile == "NET" else 0.05):
         return plan
     return with_actions(
@@ -259,7 +259,7 @@ def _strangers(plan: Plan, chance: Chance) -> Plan:
 
 
 def _members(plan: Plan, chance: Chance) -> Plan:
-    """How a group shares: by which assignors, which members are static, who wants another topic as well."""
+    """How groups assign: the assignors, static members, members that subscribe to a second topic."""
     ways = ("range", "roundrobin", "sticky", *["cooperative-sticky"] * 3, "sticky range", "cooperative-sticky range")
     chosen = chance.one_of(ways) if chance.happens(0.7) else ""
 
@@ -272,7 +272,7 @@ def _members(plan: Plan, chance: Chance) -> Plan:
         return said
 
     plan = with_arguments(plan, "group", of_member)
-    # Who is there in the end stays until all has healed and is read.
+    # A member that is there at the end stays until all has healed and is read.
     actions = (
         replace(action, arguments={**action.arguments, "stays": True})
         if action.name == "group" and action.until_ns >= plan.length_ns
@@ -283,7 +283,7 @@ def _members(plan: Plan, chance: Chance) -> Plan:
 
 
 def _wanderers(plan: Plan, chance: Chance) -> Plan:
-    """Consumers that go back and forth."""
+    """Consumers that seek back and forth."""
     more: list[Step] = []
     for number in range(chance.whole(1, 2) if chance.happens(0.35) else 0):
         said: dict[str, Any] = {"client": f"wanderer-{number + 1}", "topic": chance.one_of(plan.topics).name}
@@ -294,7 +294,7 @@ def _wanderers(plan: Plan, chance: Chance) -> Plan:
 
 
 def _workers(plan: Plan, chance: Chance) -> Plan:
-    """Workers that transform one topic into another, exactly once."""
+    """Workers that read, transform and write exactly once."""
     if not chance.happens(0.8 if plan.profile == "TXN" else 0.25):
         return plan
     source = chance.one_of(plan.topics).name
@@ -312,7 +312,7 @@ def _workers(plan: Plan, chance: Chance) -> Plan:
 
 
 def _askers(plan: Plan, chance: Chance) -> Plan:
-    """Somebody who asks what operators ask."""
+    """A client that asks what operators ask."""
     if not chance.happens(0.3):
         return plan
     said = {"client": "asker", "group": "readers", "topic": plan.topics[0].name}
@@ -320,7 +320,7 @@ def _askers(plan: Plan, chance: Chance) -> Plan:
 
 
 def _deposed(plan: Plan, chance: Chance) -> Plan:
-    """Somebody deletes the controller's znode, as tools do that want another one."""
+    """The controller's znode is deleted, as some tools do to get another controller."""
     if not chance.happens(0.15):
         return plan
     times = range(chance.whole(1, 3))
@@ -328,14 +328,14 @@ def _deposed(plan: Plan, chance: Chance) -> Plan:
 
 
 def _deposed_at_once(plan: Plan, chance: Chance) -> Plan:
-    """Whoever deposes a controller deposes those as well that are elected in the next moment."""
+    """The next controllers are deposed as well, a moment later."""
     again = [each.at_ns for each in plan.actions if each.name == "depose" and chance.happens(0.5)]
     times = [at_ns + chance.whole(0, SECOND // 20) for at_ns in again for _ in range(chance.whole(1, 4))]
     return with_actions(plan, [(at_ns, "depose", {}, 0) for at_ns in times])
 
 
 def _keepers(plan: Plan, chance: Chance) -> Plan:
-    """An application beside the cluster, whose connections to ZooKeeper are lost now and then."""
+    """An application with znodes of its own, which loses its connections to ZooKeeper now and then."""
     if not chance.happens(0.15):
         return plan
     more: list[Step] = [
@@ -350,7 +350,7 @@ def _keepers(plan: Plan, chance: Chance) -> Plan:
 
 
 def _blackouts(plan: Plan, chance: Chance) -> Plan:
-    """All brokers die at once, some time or in the end, and perhaps ZooKeeper with them."""
+    """All brokers die at once, at some time or in the end, and perhaps ZooKeeper with them."""
     if not chance.happens(0.12):
         return plan
     at_ns = plan.length_ns - SECOND if chance.happens(0.4) else chance.whole(2 * SECOND, plan.length_ns - SECOND)
@@ -359,7 +359,7 @@ def _blackouts(plan: Plan, chance: Chance) -> Plan:
 
 
 def _flushes(plan: Plan, chance: Chance) -> Plan:
-    """A topic of which every record is on the platter before it counts."""
+    """A topic that is flushed at every record or every second one."""
     if not chance.happens(0.1):
         return plan
     configs = {**plan.topics[0].configs, "flush.messages": str(chance.whole(1, 2))}
@@ -367,9 +367,9 @@ def _flushes(plan: Plan, chance: Chance) -> Plan:
 
 
 def _forgetful(plan: Plan, chance: Chance) -> Plan:
-    """Brokers soon forget producers that are silent, and a transaction stays open for longer than that.
+    """Brokers soon forget idle producers, and a transaction stays open for longer than that.
 
-    Nobody sends a batch again that late. Brokers look at the times of records, by the clocks of machines.
+    No producer repeats a batch that late. Brokers compare the timestamps of records with their own clocks.
     """
     often = 0.4 if plan.profile == "TXN" else 0.2
     if not chance.happens(often) or any(action.name in ("clock-jump", "clock-drift") for action in plan.actions):
@@ -395,7 +395,7 @@ def _forgetful(plan: Plan, chance: Chance) -> Plan:
 
 
 def _silent_members(plan: Plan, chance: Chance) -> Plan:
-    """Members that join the group, and never ask for their share."""
+    """A member that joins its group and never asks for its assignment."""
     often = 0.5 if plan.profile == "GRP" else 0.05
     if not chance.happens(often) or not any(action.name == "group" for action in plan.actions):
         return plan
@@ -405,7 +405,7 @@ def _silent_members(plan: Plan, chance: Chance) -> Plan:
 
 
 def _last_sequences(plan: Plan, chance: Chance) -> Plan:
-    """A producer whose sequences are near the last that there are."""
+    """A producer whose sequence numbers are near the largest there is."""
     if not chance.happens(0.1):
         return plan
     said: dict[str, Any] = {"client": "producer-old", "topic": plan.topics[0].name, "acks": -1, "idempotent": True}
@@ -414,7 +414,7 @@ def _last_sequences(plan: Plan, chance: Chance) -> Plan:
 
 
 def _damage(plan: Plan, chance: Chance) -> Plan:
-    """Bits of records that change on their way from broker to broker; segments whose index is soon full."""
+    """Bits of records flip on their way between brokers; segments have small indexes."""
     more: list[Step] = []
     if chance.happens(0.5 if plan.profile == "DLY" else 0.03):
         topic = chance.one_of(plan.topics)
@@ -428,7 +428,7 @@ def _damage(plan: Plan, chance: Chance) -> Plan:
 
 
 def _at_events(plan: Plan, chance: Chance) -> Plan:
-    """Faults that strike at the n-th event of a kind, where the window between two steps is."""
+    """Faults at the n-th event of a kind, in the window between two steps."""
     if not chance.happens(0.75):
         return plan
     more: list[Step] = []
@@ -457,7 +457,7 @@ def _at_events(plan: Plan, chance: Chance) -> Plan:
 
 
 def _legacy_tools(plan: Plan, chance: Chance) -> Plan:
-    """Old tools, which ask the controller by a znode."""
+    """Old tools, which ask the controller through a znode."""
     often = 0.5 if plan.profile in ("REAS", "CTL", "MOVE") else 0.15
     more: list[Step] = []
     for _ in range(chance.whole(1, 3) if chance.happens(often) else 0):
@@ -472,7 +472,7 @@ def _legacy_tools(plan: Plan, chance: Chance) -> Plan:
 
 
 def _long(plan: Plan, chance: Chance) -> Plan:
-    """A run of minutes: all that was drawn comes slower, and something lasts for longer than any timeout."""
+    """A run of minutes: all that was drawn comes slower, and one fault outlasts every timeout."""
     if not chance.happens(_LONG_SHARE):
         return plan
     times = chance.whole(4, 8)
@@ -494,9 +494,9 @@ def _long(plan: Plan, chance: Chance) -> Plan:
 
 
 def _stand_still(plan: Plan, chance: Chance) -> Plan:
-    """Clients stand still for longer than anybody waits for them, and go on as if nothing had been.
+    """Clients pause for longer than any timeout, and go on as if nothing had happened.
 
-    Not where brokers soon forget producers: whoever sends a batch again that late has it appended twice.
+    Not where brokers soon forget producers: a batch that is repeated so late is appended twice.
     """
     if "producer.id.expiration.check.interval.ms" in plan.config or not chance.happens(0.4):
         return plan
@@ -512,7 +512,7 @@ def _stand_still(plan: Plan, chance: Chance) -> Plan:
 
 
 def _hard_of_hearing(plan: Plan, chance: Chance, client: str, at_ns: int) -> list[Step]:
-    """A client hears late of what brokers answer, and then they hear nothing of it any more."""
+    """A client hears brokers' answers late, and then the brokers hear nothing of it any more."""
     links = [f"{broker}>{client}" for broker in plan.broker_names]
     late: dict[str, Any] = {"links": links, "delay_ns": chance.whole(300, 3_000) * MS}
     gone_ns = min(at_ns + chance.whole(2_000, 6_000) * MS, plan.length_ns)
@@ -522,8 +522,8 @@ def _hard_of_hearing(plan: Plan, chance: Chance, client: str, at_ns: int) -> lis
 
 
 def _cut_off(plan: Plan, chance: Chance) -> Plan:
-    """Who leads cannot reach the others, while its clients can reach it, and then it stops or dies: it comes back with
-    what nobody else has. Some brokers stop without asking the controller."""
+    """A leader cannot reach the other brokers, while its clients reach it. Then it stops or dies, and comes back with
+    records that nobody else has. Some brokers stop without a controlled shutdown."""
     if not chance.happens(0.25):
         return plan
     config = {"controlled.shutdown.enable": "false"} if chance.happens(0.4) else {}
@@ -541,7 +541,7 @@ def _cut_off(plan: Plan, chance: Chance) -> Plan:
 
 
 def _unhurried(plan: Plan, chance: Chance) -> Plan:
-    """Clients whose transactions go on for about as long as they may; not where brokers soon forget producers."""
+    """Transactions that last for about as long as their timeout; not where brokers soon forget producers."""
     if "producer.id.expiration.check.interval.ms" in plan.config:
         return plan
 
@@ -557,7 +557,7 @@ def _unhurried(plan: Plan, chance: Chance) -> Plan:
 
 
 def _at_coordinators(plan: Plan, chance: Chance) -> Plan:
-    """Whoever coordinates groups or transactions dies, or leads no more, amid what it is asked."""
+    """A coordinator of groups or transactions dies, or loses its leadership, at a request to it."""
     if not chance.happens(0.9 if plan.profile == "TXN" else 0.4):
         return plan
     more: list[Step] = []
@@ -575,7 +575,7 @@ def _at_coordinators(plan: Plan, chance: Chance) -> Plan:
 
 
 def _by_hand(plan: Plan, chance: Chance) -> Plan:
-    """Whoever makes a topic says where its replicas are, be these brokers there or not."""
+    """New topics whose replicas are placed by hand, on brokers that run or not."""
 
     def placed() -> dict[str, Argument]:
         numbers = chance.shuffled(range(plan.brokers))
@@ -585,7 +585,7 @@ def _by_hand(plan: Plan, chance: Chance) -> Plan:
 
 
 def _crowds(plan: Plan, chance: Chance) -> Plan:
-    """More members in a group, and some that want another topic later than the first."""
+    """More members of a group; some of them subscribe to a second topic later."""
     known = [action for action in plan.actions if action.name == "group"]
     more: list[Step] = []
     for number in range(chance.whole(1, 2) if known and chance.happens(0.3) else 0):

@@ -1,6 +1,6 @@
-"""Widens a drawn plan by clients of other makes and ages: consumers that fetch within sessions, as Kafka's own do, or
-as those did that knew no sessions, no leader epochs or no record batches, and a producer that writes messages of magic
-0 and 1. And by brokers of which one after the other begins to speak as newer ones do."""
+"""Widens a plan by clients of other makes and ages. Consumers fetch within fetch sessions, as Kafka's own do, or as old
+ones did, which knew no sessions, no leader epochs or no record batches. A producer writes messages of magic 0 and 1.
+And brokers begin to speak a newer protocol, one after the other."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _UPGRADES: Final = (
     ("1.1", "3.9"),
 )  # fmt: skip
 _AGES: Final = (2, 3, 3, 4, 6, 8, 9, 10, 11, 11, 12)
-"""Versions of Fetch: 2 and 3 are given messages of magic 1."""
+"""Versions of Fetch; versions 2 and 3 are given messages of magic 1."""
 _NO_BATCHES: Final = (2, 3)
 
 
 def _beyond_the_oldest(plan: Plan) -> set[str]:
-    """Topics that a client which knows no batches does not get through: where a transaction ends is nothing that it may
-    be given, so that it asks for that again and again, and of batches that zstd has packed it is given none."""
+    """Topics that a client without record batches cannot read to the end: it is given neither an end marker, which it
+    asks for again and again, nor a batch in zstd."""
     found = {RESULTS}
     for each in plan.actions:
         if each.name in ("transact", "pipeline") or each.arguments.get("compression") == "zstd":
@@ -31,7 +31,7 @@ def _beyond_the_oldest(plan: Plan) -> set[str]:
 
 
 def in_sessions(plan: Plan, chance: Chance) -> Plan:
-    """Consumers fetch within sessions, alone or in groups."""
+    """Consumers, alone or in groups, fetch within fetch sessions."""
 
     def keeps() -> dict[str, Argument]:
         return {"sessions": True} if chance.happens(0.7) else {}
@@ -42,7 +42,7 @@ def in_sessions(plan: Plan, chance: Chance) -> Plan:
 
 
 def of_an_age(plan: Plan, chance: Chance) -> Plan:
-    """Some consumers are old, and some of those very old."""
+    """Some consumers are old, some of them very old."""
     beyond = _beyond_the_oldest(plan)
 
     def aged(action: Action) -> Action:
@@ -61,7 +61,7 @@ def of_an_age(plan: Plan, chance: Chance) -> Plan:
 
 
 def veterans(plan: Plan, chance: Chance) -> Plan:
-    """Somebody writes as nobody does any more, and somebody reads that as nobody does."""
+    """A producer writes old messages, and a consumer of that age reads them."""
     if not chance.happens(0.2):
         return plan
     topic = chance.one_of(plan.ordinary_topics).name
@@ -75,8 +75,8 @@ def veterans(plan: Plan, chance: Chance) -> Plan:
 
 
 def upgraded(plan: Plan, chance: Chance) -> Plan:
-    """All brokers speak as older ones do, until one after the other is restarted with another version of the protocol
-    among them; perhaps one of them goes meanwhile."""
+    """All brokers speak an older protocol, until one after the other restarts with a newer one; perhaps one of them
+    fails meanwhile."""
     spoken = plan.config.get(VERSION, "")
     if not chance.happens(0.3 if spoken else 0.07):
         return plan

@@ -1,6 +1,6 @@
-"""Widens a drawn plan by what takes its time, and by what comes amid it: replicas that move slowly from one log
-directory to the other, a cluster that starts again while the broker that has all is not back yet, a producer that has
-been at work for so long that its sequences begin anew, and topics that go while a broker flushes its logs."""
+"""Widens a plan by work that takes long, and by faults amid it: replicas that move slowly between log directories, a
+cluster that restarts without the broker that has everything, a producer whose sequences wrap, and topics that are
+deleted while a broker flushes its logs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ BROKERS: Final = 3
 
 
 def in_pieces(plan: Plan, chance: Chance) -> Plan:
-    """Replicas move from one log directory to the other in small pieces, as slowly as administrators let them, and
-    records are deleted meanwhile."""
+    """Replicas move between log directories in small pieces, as slowly as the throttle lets them, while records are
+    deleted."""
     paths = plan.config.get("log.dirs", "").split(",")
     if len(paths) < 2 or not chance.happens(0.25):
         return plan
@@ -39,8 +39,9 @@ def in_pieces(plan: Plan, chance: Chance) -> Plan:
 
 
 def last_back(plan: Plan, chance: Chance) -> Plan:
-    """Two of three brokers go, and when their sessions are over the third, which alone is in sync by then. The two are
-    back first, and have to wait for it; who rules them may go when it has just begun, or when the third comes."""
+    """Two of three brokers die, and after the end of their sessions the third, which alone is in sync by then. The
+    two are back first and have to wait for it. Their controller may fail when it has just begun, or when the third
+    comes."""
     if plan.brokers != BROKERS or not chance.happens(0.08):
         return plan
     numbers, session_ns = list(range(BROKERS)), SESSION_MS * MS
@@ -67,7 +68,7 @@ def last_back(plan: Plan, chance: Chance) -> Plan:
 
 
 def begin_anew(plan: Plan, chance: Chance) -> Plan:
-    """Somebody has written for so long that its sequences come to the last there is."""
+    """A producer whose sequence numbers reach the largest there is and begin at 0 again."""
     known = [each for each in plan.actions if each.name == "produce" and each.arguments.get("idempotent")]
     known = [each for each in known if "sequence" not in each.arguments]
     if not known or not chance.happens(0.3):
@@ -81,8 +82,8 @@ def begin_anew(plan: Plan, chance: Chance) -> Plan:
 
 
 def slowly_flushed(plan: Plan, chance: Chance) -> Plan:
-    """A topic that is written to is deleted, and made anew, while one of its brokers flushes one log after the other on
-    a slow disk; what is deleted is soon removed."""
+    """A topic is deleted and made again while one of its brokers flushes one log after the other on a slow disk;
+    deleted files are soon removed."""
     topics = [topic for topic in plan.topics if topic.name != RESULTS and "cleanup.policy" not in topic.configs]
     often = 0.3 if plan.profile == "ADMIN" else 0.05
     if not topics or not plan.tells_topics_apart or not chance.happens(often):

@@ -1,4 +1,4 @@
-"""Widens a drawn plan by what sets replicas apart: those that move may be copied only slowly."""
+"""Widens a plan by a throttle on replicas that move."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ THROTTLED: Final = ("leader.replication.throttled.replicas", "follower.replicati
 
 
 def throttled(plan: Plan, chance: Chance) -> Plan:
-    """Administrators bound what moves may take, as their tools do, and a topic that is moved is written to meanwhile;
-    afterwards the bound is lifted."""
+    """Administrators throttle a move, as their tools do, while clients write to the topic; then they lift the
+    throttle."""
     if not chance.happens(0.5 if plan.profile in ("REAS", "MOVE") else 0.1):
         return plan
     topic = chance.one_of(plan.ordinary_topics)

@@ -1,6 +1,5 @@
-"""Widens a drawn plan by what comes between two steps of what a controller does: another order for the same topic, the
-answer to a write that is lost, the end of its session, or of theirs to whom it speaks, or a replica that is in sync no
-more."""
+"""Widens a plan by what comes between two steps of a controller: another order for the same topic, a write whose answer
+is lost, the end of its session or a broker's, or a replica that leaves the ISR."""
 
 from __future__ import annotations
 
@@ -22,14 +21,13 @@ _WRITES: Final = {
     "delete-topic": ("Delete", "Delete", "SetData"),
     "recreate-topic": ("Delete", "Create", "SetData"),
 }
-"""By order: what it makes of the topic's znodes."""
+"""By order: what it does to the topic's znodes."""
 _OF_RULERS: Final = ("LeaderAndIsr", "LeaderAndIsr", "StopReplica", "UpdateMetadata")
 
 
 def meddled_with(plan: Plan, chance: Chance) -> Plan:
-    """At a step of a move, which a request or a znode asks for, something happens that is not its next: it is replaced
-    or called off, one of its replicas stands still, dies or stops, who rules goes, or the topic is to be deleted or to
-    grow."""
+    """At a step of a reassignment, which a request or a znode asks for, the move is replaced or cancelled, one of its
+    replicas pauses, dies or stops, the controller fails, or the topic gets partitions or another leader."""
     if not chance.happens(0.5 if plan.profile in ("REAS", "MOVE", "CTL") else 0.15):
         return plan
     more: list[Step] = []
@@ -64,8 +62,8 @@ def meddled_with(plan: Plan, chance: Chance) -> Plan:
 
 
 def all_about_one(plan: Plan, chance: Chance) -> Plan:
-    """Several order something of one topic in the same moment, and again when that is hardly done: that it be deleted,
-    made again, moved, grown, configured, or led by others."""
+    """Several orders for one topic at once, and again when those are hardly done: delete, make again, move, add
+    partitions, configure, elect."""
     if not plan.tells_topics_apart or not chance.happens(0.12):
         return plan
     numbers, at_ns = chance.shuffled(range(plan.brokers)), chance.whole(2 * SECOND, plan.length_ns // 2)
@@ -97,7 +95,7 @@ def all_about_one(plan: Plan, chance: Chance) -> Plan:
 
 
 def settings(chance: Chance) -> dict[str, Argument]:
-    """What another topic of the same name may have."""
+    """Settings of another topic of the same name."""
     drawn = {
         "segment.bytes": chance.whole(800, 20_000),
         "max.message.bytes": chance.whole(200_000, 1_000_000),
@@ -109,7 +107,7 @@ def settings(chance: Chance) -> dict[str, Argument]:
 
 
 def set_otherwise(plan: Plan, chance: Chance) -> Plan:
-    """Topics that are made, or made again, have settings of their own."""
+    """Topics are made, or made again, with settings of their own."""
 
     def own() -> dict[str, Argument]:
         return settings(chance) if chance.happens(0.5) else {}
@@ -118,7 +116,7 @@ def set_otherwise(plan: Plan, chance: Chance) -> Plan:
 
 
 def unanswered(plan: Plan, chance: Chance) -> Plan:
-    """Of an order's writes one is done and its answer is lost, or it is lost itself."""
+    """One of an order's writes is done and its answer is lost, or the write itself is lost."""
     known = [each for each in plan.actions if each.name in _WRITES and "when" not in each.arguments]
     if not known or not chance.happens(0.25):
         return plan
@@ -138,8 +136,8 @@ def unanswered(plan: Plan, chance: Chance) -> Plan:
 
 
 def anew_amid(plan: Plan, chance: Chance) -> Plan:
-    """A broker's session ends when it has just been told something, or has asked for something, and it is far from
-    ZooKeeper: it registers anew before it has read what it needs for that."""
+    """A broker's session ends when it has just been told something, or asked for something, and it is far from
+    ZooKeeper: it registers again before it has read what it needs."""
     if not chance.happens(0.15):
         return plan
     more: list[Step] = []
@@ -165,8 +163,8 @@ def anew_amid(plan: Plan, chance: Chance) -> Plan:
 
 
 def two_rulers(plan: Plan, chance: Chance) -> Plan:
-    """Who rules does not reach ZooKeeper for longer than its session, and does not know it: brokers and administrators
-    ask it while another is elected; and followers stand still, so that leaders have something to ask."""
+    """The controller does not reach ZooKeeper for longer than its session, and does not know it. Brokers and
+    administrators ask it while another is elected, and followers pause, so that leaders propose ISRs."""
     if not chance.happens(0.15):
         return plan
     session_ns, lag_ms = plan.session_ns, chance.whole(600, 1_500)

@@ -1,8 +1,6 @@
-"""Widens a drawn plan by what coordinators meet of clients with habits, and of words that are lost or late: members
-that hold partitions back, take other topics, are busy for too long and come again by their names; answers of
-coordinators that nobody hears; logs that are read slowly while they change hands; requests that come when who sent them
-has given them up; topics that move, or go, when a transaction ends; and transactions whose time is over while they
-grow."""
+"""Widens a plan by what coordinators meet: members that pause partitions, change topics, are busy for too long and come
+again by their static names; answers that are lost; logs that a new coordinator reads slowly; requests whose sender has
+given them up; topics that move or go at the end of a transaction; and transactions that time out while they grow."""
 
 from __future__ import annotations
 
@@ -37,11 +35,11 @@ _OF_TRANSACTIONS: Final = (
 _SWEEP: Final = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 _PATTERNS: Final = 0.4
 KEPT: Final = "kept"
-"""A topic that nobody reads, and that somebody commits for."""
+"""A topic that nobody reads, and that a bookkeeper commits for."""
 
 
 def roaming(plan: Plan, chance: Chance) -> Plan:
-    """Members have the habits of people's applications; some are static, and two may have one name."""
+    """Members have the habits of real applications; some are static, and two may have one static name."""
     members = [each for each in plan.actions if each.name == "group"]
     if not members or not chance.happens(0.3):
         return plan
@@ -81,7 +79,7 @@ def roaming(plan: Plan, chance: Chance) -> Plan:
 
 
 def unheard_answers(plan: Plan, chance: Chance) -> Plan:
-    """Nobody hears what coordinators answer, when it is done."""
+    """Answers of coordinators are lost when the request is done."""
     in_transactions = any(each.name in ("transact", "work", "keep-books") for each in plan.actions)
     if not chance.happens(0.3):
         return plan
@@ -95,8 +93,8 @@ def unheard_answers(plan: Plan, chance: Chance) -> Plan:
 
 
 def read_slowly(plan: Plan, chance: Chance) -> Plan:
-    """Who coordinates changes, and who is next stands still when it is told so: then it reads its log, a few records at
-    a time, while it is asked; meanwhile it may die, lose what it reads from, or lead no more."""
+    """The coordinator changes, and its successor pauses when it is told so. Then it reads its log a few records at a
+    time while clients ask it. Meanwhile it may die, lose its disk, or lose the leadership."""
     if not chance.happens(0.25):
         return plan
     few = str(chance.whole(100, 600))
@@ -125,8 +123,8 @@ def read_slowly(plan: Plan, chance: Chance) -> Plan:
 
 
 def overtaken(plan: Plan, chance: Chance) -> Plan:
-    """What clients in transactions have asked for comes when they have given it up, and have gone on; not where brokers
-    soon forget producers."""
+    """Requests of transactional clients arrive when the clients have given them up and gone on; not where brokers soon
+    forget producers."""
     tellers = [each for each in plan.actions if each.name in ("transact", "work", "pipeline")]
     if not tellers or _FORGETFUL in plan.config or not chance.happens(0.35):
         return plan
@@ -147,8 +145,8 @@ def overtaken(plan: Plan, chance: Chance) -> Plan:
 
 
 def ended_elsewhere(plan: Plan, chance: Chance) -> Plan:
-    """When a transaction ends, a partition that it has written to moves, gets another leader or goes with its topic;
-    and who is to end it there, or who coordinates it, does not see ZooKeeper."""
+    """When a transaction ends, one of its partitions moves, gets another leader or goes with its topic; and its leader
+    or the coordinator does not see ZooKeeper."""
     tellers = [each for each in plan.actions if each.name in ("transact", "work")]
     topics = [topic for topic in plan.topics if topic.name in {each.arguments["topic"] for each in tellers}]
     if not topics or not chance.happens(0.35):
@@ -175,8 +173,8 @@ def ended_elsewhere(plan: Plan, chance: Chance) -> Plan:
 
 
 def out_of_time(plan: Plan, chance: Chance) -> Plan:
-    """Transactions whose time is short, and over while partitions are added to them, and coordinators that look for
-    those again and again."""
+    """Transactions with short timeouts that pass while partitions are added, and coordinators that often look for
+    those."""
     tellers = [each for each in plan.actions if each.name == "transact" and "nap_ms" not in each.arguments]
     if not tellers or not chance.happens(0.3):
         return plan
@@ -190,8 +188,8 @@ def out_of_time(plan: Plan, chance: Chance) -> Plan:
 
 
 def too_large(plan: Plan, chance: Chance) -> Plan:
-    """Batches that are larger than their topic takes are halved, and halved again; some of their records have no key,
-    and go wherever a batch is begun."""
+    """Batches larger than their topic takes are split, and split again. Some of their records have no key, and go
+    wherever a batch is open."""
     topics = [topic for topic in plan.ordinary_topics if not topic.is_compacted]
     if not topics or not chance.happens(0.25):
         return plan
@@ -209,9 +207,9 @@ def too_large(plan: Plan, chance: Chance) -> Plan:
 
 
 def kept_thoroughly(plan: Plan, chance: Chance) -> Plan:
-    """Somebody commits for a group without members in several transactions at once, and for a while only, and what
-    expires is looked for all the time; perhaps for a topic that is made anew, amid such a transaction, and for another
-    group in the same transactions, which the same partition keeps."""
+    """A client commits for a group without members in several transactions, and for a short time only, while brokers
+    look for expired offsets all the time; perhaps for a topic that is made again amid such a transaction, and for a
+    second group that the same partition keeps."""
     if not chance.happens(0.25):
         return plan
     said = {"client": "thorough-keeper", "topic": chance.one_of(plan.topics).name, "thorough": True, "pause_ms": 150}

@@ -1,5 +1,5 @@
-"""Widens plans of the profiles ``TXN`` and ``CMP``, whose clients hardly do anything but write in transactions, or to
-compacted topics, by what happens to these."""
+"""Widens plans of the profiles ``TXN`` and ``CMP``, whose clients do little but write in transactions, or to compacted
+topics."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from barnabas.sim.plans.events import DISK, RPC
 from barnabas.sim.plans.plan import MS, SECOND, Action, Argument, Plan, Step, TopicPlan, with_actions, with_arguments
 
 PASSING: Final = "passing"
-"""A topic that those who write in transactions write to as well, and that is deleted under them."""
+"""A topic that is deleted under the transactions that write to it."""
 FEW_KEYS: Final = 13
 SMALL: Final = "250"
-"""The largest batch that is still accepted, while there are larger ones in the log."""
+"""The largest batch that is still accepted, while the log has larger ones."""
 POLICIES: Final = ("compact", "delete", "compact,delete")
 _OF_TRANSACTIONS: Final = ("AddPartitionsToTxn", "AddPartitionsToTxn", "EndTxn", "EndTxn", "Produce", "InitProducerId")
 
 
 def crowded(plan: Plan, chance: Chance) -> Plan:
-    """Whoever writes in transactions does so all the time."""
+    """Clients write in transactions all the time."""
     if plan.profile != "TXN":
         return plan
 
@@ -42,7 +42,7 @@ def passing(plan: Plan, chance: Chance) -> Plan:
 
 
 def deleted_under_transactions(plan: Plan, chance: Chance) -> Plan:
-    """Again and again, of a plan that has none of the name."""
+    """Does that again and again, to a plan that has no topic of the name."""
     plan = with_arguments(plan, "transact", lambda: {"also": PASSING} if chance.happens(0.8) else {})
     more: list[Step] = []
     at_ns = chance.whole(2 * SECOND, plan.length_ns // 2)
@@ -57,7 +57,7 @@ def deleted_under_transactions(plan: Plan, chance: Chance) -> Plan:
 
 
 def succeeded(plan: Plan, chance: Chance) -> Plan:
-    """Somebody takes the id of a client over that is alive, or stands still: the two fence one another."""
+    """A second producer takes the transactional id of a client that is alive or paused: the two fence one another."""
     tellers = _tellers(plan)
     if not tellers or not chance.happens(_often(plan, "TXN", 0.8)):
         return plan
@@ -76,7 +76,7 @@ def succeeded(plan: Plan, chance: Chance) -> Plan:
 
 
 def clients_die(plan: Plan, chance: Chance) -> Plan:
-    """Who writes in transactions dies, and begins anew: it takes over what it was."""
+    """Transactional clients die and begin again with the same id."""
     names = [str(action.arguments["client"]) for action in plan.actions if action.name in ("transact", "work")]
     names = [name for name in names if not name.startswith("twin-")]
     if not names or not chance.happens(_often(plan, "TXN", 0.8)):
@@ -89,7 +89,7 @@ def clients_die(plan: Plan, chance: Chance) -> Plan:
 
 
 def late_senders(plan: Plan, chance: Chance) -> Plan:
-    """What a client sends to a leader comes when the client has given it up, and has aborted or gone on."""
+    """What a client sends to a leader arrives when the client has given it up, and aborted or gone on."""
     tellers = _tellers(plan)
     if not tellers or not chance.happens(_often(plan, "TXN", 0.8)):
         return plan
@@ -110,7 +110,7 @@ def late_senders(plan: Plan, chance: Chance) -> Plan:
 
 
 def two_gone(plan: Plan, chance: Chance) -> Plan:
-    """Two brokers of three are gone at once, and for a while: nothing can be written that needs a second copy."""
+    """Two brokers of three are away at once for a while: nothing that needs a second copy can be written."""
     if plan.brokers != 3 or not chance.happens(_often(plan, "TXN", 0.7)):
         return plan
     at_ns, stays = chance.whole(2 * SECOND, plan.length_ns // 2), chance.whole(0, 2)
@@ -137,8 +137,8 @@ def indexes_fail(plan: Plan, chance: Chance) -> Plan:
 
 
 def compacted(plan: Plan, chance: Chance) -> Plan:
-    """Compacted topics have few keys, two of which are those of end markers, and small batches, so that one pass after
-    the other has something to take."""
+    """Compacted topics have few keys, two of them those of end markers, and small batches, so that each pass of the
+    cleaner removes something."""
     if plan.profile != "CMP":
         return plan
     topics = {topic.name for topic in plan.topics if topic.is_compacted}
@@ -156,7 +156,7 @@ def compacted(plan: Plan, chance: Chance) -> Plan:
 
 
 def turned_over(plan: Plan, chance: Chance) -> Plan:
-    """How a compacted topic is kept changes, and changes again; and what is in its log becomes too large for it."""
+    """A compacted topic's cleanup policy changes several times; batches in its log become too large for it."""
     topics = [topic for topic in plan.topics if topic.is_compacted]
     if not topics or not chance.happens(_often(plan, "CMP", 0.8)):
         return plan
@@ -177,7 +177,7 @@ def turned_over(plan: Plan, chance: Chance) -> Plan:
 
 
 def amid_swaps(plan: Plan, chance: Chance) -> Plan:
-    """A broker dies, or loses power, while a cleaned segment takes the place of others."""
+    """A broker dies or loses power while a cleaned segment replaces others."""
     if not any(topic.is_compacted for topic in plan.topics):
         return plan
     more: list[Step] = []
@@ -206,10 +206,10 @@ def _has_tellers(plan: Plan) -> bool:
 
 
 def _forgets(plan: Plan) -> bool:
-    """Whether brokers soon forget producers: whoever sends a batch again that late has it appended twice."""
+    """Whether brokers soon forget producers: a batch that is repeated so late is appended twice."""
     return "producer.id.expiration.check.interval.ms" in plan.config
 
 
 def _cut(plan: Plan, more: list[Step]) -> list[Step]:
-    """Nothing goes on for longer than the plan."""
+    """No step lasts beyond the plan."""
     return [(at, name, said, min(lasts, plan.length_ns - at)) for at, name, said, lasts in more]

@@ -1,6 +1,5 @@
-"""Widens a drawn plan by what coordinators meet of guests who are careless, old or seldom there: transactional ids that
-nobody has used for so long that they are forgotten, members that speak their group's protocol by hand, and
-operators who look after all that."""
+"""Widens a plan by careless, old or rare guests of coordinators: transactional ids that expire unused, members that
+speak their group's protocol by hand, and operators who look after all that."""
 
 from __future__ import annotations
 
@@ -14,14 +13,14 @@ from barnabas.sim.plans.plan import MS, SECOND, Plan, Step, with_actions, within
 EXPIRATION: Final = "transactional.id.expiration.ms"
 CLEANED_UP: Final = "transaction.remove.expired.transaction.cleanup.interval.ms"
 _DOUBLED: Final = frozenset({"work", "wander"})
-"""Clients of which some are in their group twice, when they have begun anew."""
+"""Clients some of which are in their group twice, when they have begun again."""
 _IN_TRANSACTIONS: Final = ("transact", "pipeline", "keep-books")
 
 
 def forgotten_ids(plan: Plan, chance: Chance) -> Plan:
-    """Transactional ids are forgotten as soon as their clients rest for a moment, and come again; perhaps while who
-    coordinates them is alone in sync, and cannot write that. Not those of workers, which take theirs before they join
-    their group, and might wait for that for longer each time."""
+    """Transactional ids expire as soon as their clients rest for a moment, and are used again; perhaps while their
+    coordinator is alone in the ISR and cannot write that. Not those of workers, which initialize theirs before they
+    join their group, and might wait for that for longer each time."""
     names = {each.name: None for each in plan.actions}
     if "work" in names or not any(name in names for name in _IN_TRANSACTIONS) or not chance.happens(0.4):
         return plan
@@ -39,8 +38,8 @@ def forgotten_ids(plan: Plan, chance: Chance) -> Plan:
 
 
 def by_hand(plan: Plan, chance: Chance) -> Plan:
-    """A group whose members speak its protocol by hand, and wrongly now and then; perhaps there are more of them than
-    a group may have."""
+    """A group whose members speak its protocol by hand, now and then wrongly; perhaps there are more of them than the
+    group may have."""
     if not chance.happens(0.25):
         return plan
     topic, guests = chance.one_of(plan.ordinary_topics), chance.whole(3, 5)
@@ -60,7 +59,7 @@ def by_hand(plan: Plan, chance: Chance) -> Plan:
 
 
 def tended(plan: Plan, chance: Chance) -> Plan:
-    """Somebody looks after transactions, and after a group whose members come and go, and deletes what is theirs."""
+    """An operator looks after transactions and after a group whose members come and go, and deletes what he can."""
     if not chance.happens(0.25):
         return plan
     visits = [each for each in plan.actions if each.name == "visit"]

@@ -1,7 +1,7 @@
-"""Widens a drawn plan by what users' clients meet any day: transactions that end just when a connection or a leader
-goes, sessions that are shorter than transactions, names that two take at once, coordinators that change while they are
-asked, groups that share anew before the last share is written down, members far from their brokers, and configurations
-that change while a broker is between two sessions."""
+"""Widens a plan by what users' clients meet any day: transactions that end just when a connection or a leader fails,
+sessions shorter than transactions, two producers with one new id, coordinators that change while they are asked,
+rebalances before the last assignment is written, members far from their brokers, and configurations that change while a
+broker is between two sessions."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _SHORT_SESSIONS: Final = {"group.min.session.timeout.ms": "500"}
 
 
 def ends_amid_trouble(plan: Plan, chance: Chance) -> Plan:
-    """When the markers of a transaction's end are under way their connection is lost, or who is to write them begins
-    anew and is told late what it leads, or the coordinator cannot have it replicated that it is over."""
+    """When a transaction's end markers are under way their connection is lost, or the broker that is to write them
+    restarts and hears late what it leads, or the coordinator cannot replicate that the transaction is over."""
     tellers = [each for each in plan.actions if each.name in ("transact", "work")]
     if not tellers or not chance.happens(0.5):
         return plan
@@ -42,8 +42,8 @@ def ends_amid_trouble(plan: Plan, chance: Chance) -> Plan:
 
 
 def outlived(plan: Plan, chance: Chance) -> Plan:
-    """Workers whose sessions are shorter than their transactions, as by default, stand still or die amid one: others
-    take over what they have read while it is open."""
+    """Workers whose sessions are shorter than their transactions, as by default, pause or die in one: others take over
+    partitions that the open transaction has read."""
     workers = [each for each in plan.actions if each.name == "work"]
     if not workers or _FORGETFUL in plan.config or not chance.happens(0.6):
         return plan
@@ -64,7 +64,7 @@ def outlived(plan: Plan, chance: Chance) -> Plan:
 
 
 def handed_round(plan: Plan, chance: Chance) -> Plan:
-    """Who coordinates groups and transactions changes again and again, though nobody dies, while it is asked much."""
+    """The coordinators of groups and transactions change again and again without a death, under many requests."""
     if not chance.happens(0.2):
         return plan
     at_ns, numbers = chance.whole(2 * SECOND, plan.length_ns - 9 * SECOND), chance.shuffled(range(plan.brokers))
@@ -82,8 +82,8 @@ def handed_round(plan: Plan, chance: Chance) -> Plan:
 
 
 def new_names(plan: Plan, chance: Chance) -> Plan:
-    """Two come at once with one transactional id that nobody has had before, when its coordinator has just begun anew,
-    and has to ask the controller, far away, for producer ids."""
+    """Two producers come at once with a new transactional id, when its coordinator has just begun and has to ask the
+    controller, far away, for producer ids."""
     if not chance.happens(0.15):
         return plan
     more: list[Step] = []
@@ -104,8 +104,8 @@ def new_names(plan: Plan, chance: Chance) -> Plan:
 
 
 def shared_anew(plan: Plan, chance: Chance) -> Plan:
-    """Members come and go while what their group shares is written to a log whose followers are far away: it shares
-    anew before the last share is written."""
+    """Members come and go while the assignment is written to a log whose followers are far: a rebalance begins before
+    the last assignment is written."""
     known = [each for each in plan.actions if each.name == "group"]
     if not known or not chance.happens(0.2):
         return plan
@@ -125,8 +125,8 @@ def shared_anew(plan: Plan, chance: Chance) -> Plan:
 
 
 def far_members(plan: Plan, chance: Chance) -> Plan:
-    """Members of groups are far from the brokers for a while, some of which commit by themselves: an answer is under
-    way when the next request is due, and when partitions are given up."""
+    """Members of groups, some of which commit automatically, are far from the brokers for a while: an answer is under
+    way when the next request is due, and when partitions are revoked."""
     members = [str(each.arguments["client"]) for each in plan.actions if each.name == "group"]
     if not members or not chance.happens(0.25):
         return plan
@@ -160,7 +160,7 @@ def configured_between_sessions(plan: Plan, chance: Chance) -> Plan:
 
 
 def _with(plan: Plan, name: str, said: Mapping[str, Argument]) -> Plan:
-    """Each action of the name is given these arguments, whatever it had."""
+    """Gives each action of the name these arguments, whatever it had."""
 
     def told(action: Action) -> Action:
         return replace(action, arguments={**action.arguments, **said}) if action.name == name else action

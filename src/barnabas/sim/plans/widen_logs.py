@@ -1,6 +1,6 @@
-"""Widens a drawn plan by what happens to logs themselves: records that are deleted to the last, of partitions that
-nobody writes to any more among them; batches that come again before they are copied; damage, and a loss of power behind
-it; and leadership that goes round where brokers speak as older ones do."""
+"""Widens a plan by what happens to logs: records deleted to the last, also of partitions that nobody writes to any
+more; batches that are repeated before they are copied; damage, and a power loss after it; and leadership that goes
+round among brokers of an older protocol."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.plan import MS, SECOND, Plan, Step, TopicPlan, with_actions, within
 
 QUIET: Final = "quiet"
-"""A topic that is written to at first, and no more."""
+"""A topic that is written to only at first."""
 _SHARES: Final = (1, 1, 1, 0.5, 0.9, 2)
-"""Of what there is, how much is deleted; more than there is is refused."""
+"""The shares of a partition's records that are deleted; more than there is is refused."""
 _GOES: Final = ("kill", "kill", "bounce", "bounce", "shutdown", "pause")
 _BACK_SOON: Final = ("bounce", "bounce", "kill", "shutdown")
 
 
 def emptied(plan: Plan, chance: Chance) -> Plan:
-    """Records are deleted, mostly to the last of them, and a broker that has the partition begins anew."""
+    """Records are deleted, mostly to the last one, and a broker with the partition restarts."""
     topics = [topic for topic in plan.ordinary_topics if not topic.is_compacted]
     if not topics or not chance.happens(0.25):
         return plan
@@ -31,7 +31,7 @@ def emptied(plan: Plan, chance: Chance) -> Plan:
 
 
 def quieted(plan: Plan, chance: Chance) -> Plan:
-    """A topic is written to at first, and no more; what is there is deleted, some of it when a follower is away."""
+    """A topic is written to only at first; its records are deleted, sometimes while a follower is away."""
     if not chance.happens(0.2):
         return plan
     topic = TopicPlan(QUIET, chance.whole(1, 2), 3, {"segment.bytes": str(chance.whole(400, 3_000))})
@@ -48,8 +48,8 @@ def quieted(plan: Plan, chance: Chance) -> Plan:
 
 
 def sent_again(plan: Plan, chance: Chance) -> Plan:
-    """Followers are far from their leader, so that clients send again what is written there and nowhere else; then the
-    leader goes, or it does not."""
+    """Followers are far from their leader, so that clients repeat batches that the leader alone has; then the leader
+    fails, or it does not."""
     if not chance.happens(0.2):
         return plan
     topic = chance.one_of(plan.ordinary_topics)
@@ -74,8 +74,8 @@ def sent_again(plan: Plan, chance: Chance) -> Plan:
 
 
 def damaged_then_lost(plan: Plan, chance: Chance) -> Plan:
-    """A bit of a log is another, in what was flushed or behind it, where disks lose anything at all; what is cut for it
-    is written anew, and then the power goes."""
+    """A bit of a log flips, in the flushed part or behind it, in plans whose disks lose data. What is cut for it is
+    written again, and then power is lost."""
     drawn = {action.name for action in plan.actions}
     losses = [name for name in ("power-loss", "torn-sector", "lost-pages") if name in drawn]
     if not losses or not chance.happens(0.5 if plan.profile == "PWR" else 0.25):
@@ -98,8 +98,8 @@ def damaged_then_lost(plan: Plan, chance: Chance) -> Plan:
 
 
 def of_old(plan: Plan, chance: Chance) -> Plan:
-    """Brokers speak as those before 2.7: who follows asks where epochs end, and leaders change their ISR themselves.
-    Leaders go one after the other, while some followers hear late of what they wrote."""
+    """Brokers speak a protocol of before 2.7: followers ask where epochs end, and leaders change their ISRs themselves.
+    Leaders fail one after the other, while some followers get records late."""
     if not chance.happens(0.12):
         return plan
     version = chance.one_of(["1.1", "2.3", "2.4", "2.6", "2.6", "2.7"])

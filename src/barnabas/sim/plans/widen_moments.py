@@ -1,6 +1,6 @@
-"""Widens a drawn plan by what comes upon brokers that have missed something: one that is back before anybody noticed,
-or when a topic is another one of the same name, leaders that have more than the next ones, a coordinator that is alone
-in sync when transactions end; and by a client that has several batches under way."""
+"""Widens a plan by brokers that have missed something: one that is back before anybody noticed, or when its topic was
+made again; leaders that have more than their successors; a coordinator that is alone in sync when transactions end. And
+by a client with several batches in flight."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from barnabas.sim.plans.events import RPC
 from barnabas.sim.plans.plan import MS, RESULTS, SECOND, WORKERS, Plan, Step, with_actions, within
 
 NAMESAKE: Final = "namesake"
-"""A topic that is deleted while one of its replicas is away, and made anew."""
+"""A topic that is deleted and made again while one of its replicas is away."""
 
 
 def unnoticed(plan: Plan, chance: Chance) -> Plan:
-    """A broker dies, and is back and registered anew before the controller hears of it, which goes on telling it what
-    its life before was to do."""
+    """A broker dies, and registers again before the controller hears of it, which goes on sending it the requests of
+    its former registration."""
     if not chance.happens(0.15):
         return plan
     session_ns, name = plan.session_ns, chance.one_of(plan.broker_names)
@@ -40,8 +40,8 @@ def unnoticed(plan: Plan, chance: Chance) -> Plan:
 
 
 def namesakes(plan: Plan, chance: Chance) -> Plan:
-    """A broker is away when its replica is moved to another, and when the topic is deleted and made anew, perhaps on it
-    again: nobody tells it to delete what it has."""
+    """A broker is away while its replica is moved to another and the topic is deleted and made again, perhaps on it:
+    nobody tells it to delete its log."""
     if plan.brokers < 3 or not plan.tells_topics_apart or not chance.happens(0.12):
         return plan
     numbers, session_ns = list(range(plan.brokers)), plan.session_ns
@@ -62,8 +62,8 @@ def namesakes(plan: Plan, chance: Chance) -> Plan:
 
 
 def dethroned(plan: Plan, chance: Chance) -> Plan:
-    """Leadership goes round among replicas that are in sync, and what leaders write reaches the others late: each time
-    the one before has what the next one has not, and has to cut it."""
+    """Leadership goes round among replicas in the ISR, and followers get records late: each leader has records that its
+    successor lacks, and has to cut them."""
     if not chance.happens(0.2):
         return plan
     topics = [topic for topic in plan.topics if topic.name != RESULTS and topic.replication_factor > 1]
@@ -91,8 +91,8 @@ def dethroned(plan: Plan, chance: Chance) -> Plan:
 
 
 def left_alone(plan: Plan, chance: Chance) -> Plan:
-    """Who coordinates the workers' group is alone in sync when a transaction ends that has offsets of the group: it
-    refuses the end until another is back."""
+    """The coordinator of the workers' group is alone in the ISR when a transaction with the group's offsets ends: it
+    refuses the end until another replica is back."""
     if not any(action.name == "work" for action in plan.actions) or not chance.happens(0.4):
         return plan
     lag_ms, kept_in = chance.whole(600, 1_200), plan.kept_in(GROUP_METADATA_TOPIC, WORKERS)
@@ -116,7 +116,7 @@ def left_alone(plan: Plan, chance: Chance) -> Plan:
 
 
 def pipelined(plan: Plan, chance: Chance) -> Plan:
-    """Somebody has several batches of a partition under way at once."""
+    """A client with several batches of a partition in flight."""
     if not chance.happens(0.15):
         return plan
     topic = chance.one_of(plan.ordinary_topics).name

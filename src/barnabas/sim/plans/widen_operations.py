@@ -1,4 +1,4 @@
-"""Widens a drawn plan by what administrators do, while a broker is away, to coordinators' topics, at events."""
+"""Widens a plan by administrators who work while a broker is away, on coordinators' topics, and at events."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from barnabas.sim.plans.plan import (
 
 _OF_TRANSACTIONS: Final = ("WriteTxnMarkers", "WriteTxnMarkers", "TxnOffsetCommit", "AddOffsetsToTxn", "EndTxn")
 _OF_TOPICS: Final = ("/brokers/topics/new-", "/brokers/topics/new-", "/brokers/topics/new-")
-"""Those that come and go."""
+"""Operations that make and delete topics."""
 _OF_MEMBERS: Final = ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit")
 
 
 def away(plan: Plan, chance: Chance) -> Plan:
-    """A broker is away for longer than its session lasts, and administrators work all the same, also with it: of what
-    goes meanwhile it does not hear."""
+    """A broker is away for longer than its session lasts, while administrators work, also on its replicas: it hears of
+    none of that."""
     if not chance.happens(0.4):
         return plan
     session_ns = plan.session_ns
@@ -71,7 +71,7 @@ def away(plan: Plan, chance: Chance) -> Plan:
 
 
 def alone(plan: Plan, chance: Chance) -> Plan:
-    """A topic is made on a broker that is away, and on no other: it gets its first leader when that is back."""
+    """A topic is made whose only replica is on a broker that is away: it gets its first leader when that is back."""
     if not chance.happens(0.15):
         return plan
     session_ns = plan.session_ns
@@ -85,7 +85,7 @@ def alone(plan: Plan, chance: Chance) -> Plan:
 
 
 def together(plan: Plan, chance: Chance) -> Plan:
-    """A broker dies just before the controller does, and for longer: the next controller finds it gone, and in ISRs."""
+    """A broker dies just before the controller does, and for longer: the next controller finds it dead, and in ISRs."""
     if not chance.happens(0.12):
         return plan
     session_ns = plan.session_ns
@@ -99,8 +99,8 @@ def together(plan: Plan, chance: Chance) -> Plan:
 
 
 def grown_amid_moves(plan: Plan, chance: Chance) -> Plan:
-    """A topic gets more partitions while others of it are moved, by a controller that hears late of ZooKeeper: both
-    rewrite the same znode."""
+    """A topic gets partitions while others of it are moved, by a controller that hears late of ZooKeeper: both rewrite
+    the same znode."""
     if not chance.happens(0.5 if plan.profile in ("REAS", "MOVE", "CTL") else 0.1):
         return plan
     topic, at_ns = chance.one_of(plan.topics), chance.whole(3 * SECOND, plan.length_ns - 5 * SECOND)
@@ -116,7 +116,7 @@ def grown_amid_moves(plan: Plan, chance: Chance) -> Plan:
 
 
 def deleted_by_both(plan: Plan, chance: Chance) -> Plan:
-    """Administrators delete records of a topic of which retention by size deletes as well."""
+    """Administrators delete records of a topic whose retention by size deletes as well."""
     more: list[Step] = []
     for topic in [topic for topic in plan.topics if "retention.bytes" in topic.configs and topic.name != RESULTS]:
         for _ in range(chance.whole(0, 5)):
@@ -126,8 +126,8 @@ def deleted_by_both(plan: Plan, chance: Chance) -> Plan:
 
 
 def drowsy(plan: Plan, chance: Chance) -> Plan:
-    """Brokers stand still for longer than replicas may lag, and for less than their sessions last: they leave ISRs, and
-    come back to them with the connections and fetch sessions that they have, be there anything to fetch or not."""
+    """Brokers pause for longer than replicas may lag and for less than their sessions last: they leave ISRs and come
+    back with their old connections and fetch sessions, whether there are records to fetch or not."""
     if not chance.happens(0.12):
         return plan
     lag_ms = chance.whole(600, 1_200)
@@ -142,7 +142,7 @@ def drowsy(plan: Plan, chance: Chance) -> Plan:
 
 
 def _of_disks(plan: Plan) -> tuple[str, ...]:
-    """A broker with two log directories goes on without one, and what was in it is away."""
+    """A broker loses one of its two log directories and goes on without the replicas there."""
     return ("dir-gone", "dir-gone", "eio-write") if "," in plan.config.get("log.dirs", "") else ()
 
 
@@ -161,7 +161,7 @@ def moved_coordinators(plan: Plan, chance: Chance) -> Plan:
 
 
 def busier(plan: Plan, chance: Chance) -> Plan:
-    """Smaller segments, a second log directory, and more of what every cluster's administrators do."""
+    """Smaller segments, a second log directory, and more of what any cluster's administrators do."""
     config: dict[str, str] = {}
     if chance.happens(0.3):
         config["log.segment.bytes"] = str(chance.whole(1_000, 8_000))
@@ -181,7 +181,7 @@ def busier(plan: Plan, chance: Chance) -> Plan:
 
 
 def made_again(plan: Plan, chance: Chance) -> Plan:
-    """A topic that clients use is deleted and made again; not where ids tell no topic from the next of its name."""
+    """A topic in use is deleted and made again; not where topic ids do not tell the two apart."""
     topics = [topic for topic in plan.topics if topic.name != RESULTS and "cleanup.policy" not in topic.configs]
     if not topics or not plan.tells_topics_apart or not chance.happens(0.2):
         return plan
@@ -191,7 +191,7 @@ def made_again(plan: Plan, chance: Chance) -> Plan:
 
 
 def spared(plan: Plan, chance: Chance) -> Plan:
-    """There are more brokers than replicas need, so that some may have none, and these go as others do."""
+    """There are more brokers than replicas need, so that some may have none; these die as others do."""
     if not chance.happens(0.1):
         return plan
     spare = [f"broker-{plan.brokers + number}" for number in range(2)]
@@ -203,8 +203,8 @@ def spared(plan: Plan, chance: Chance) -> Plan:
 
 
 def usurped(plan: Plan, chance: Chance) -> Plan:
-    """Another is made leader while the one that leads can reach no broker, and writes on; then the other goes again,
-    perhaps before the first has heard of it: each has what the other has not."""
+    """Another leader is elected while the old one can reach no broker, and writes on. Then the new one fails, perhaps
+    before the old one has heard of it: each has records that the other lacks."""
     if not chance.happens(0.15):
         return plan
     topic = chance.one_of(plan.ordinary_topics)
@@ -226,8 +226,8 @@ def usurped(plan: Plan, chance: Chance) -> Plan:
 
 
 def blinded(plan: Plan, chance: Chance) -> Plan:
-    """Who rules loses its connections to ZooKeeper for less than its session lasts, while what it watches changes: it
-    has to hear of that when it is back."""
+    """The controller loses its connections to ZooKeeper for less than its session lasts, while what it watches changes:
+    it has to hear of that when it is back."""
     if not chance.happens(0.2):
         return plan
     session_ns = plan.session_ns
@@ -257,7 +257,7 @@ def blinded(plan: Plan, chance: Chance) -> Plan:
 
 
 def book_kept(plan: Plan, chance: Chance) -> Plan:
-    """Somebody commits for a group without members, and deletes what is committed."""
+    """A client commits for a group without members, and deletes its offsets."""
     if not chance.happens(0.25):
         return plan
     said = {"client": "bookkeeper", "topic": chance.one_of(plan.topics).name}
@@ -265,7 +265,7 @@ def book_kept(plan: Plan, chance: Chance) -> Plan:
 
 
 def small_batches(plan: Plan, chance: Chance) -> Plan:
-    """Clients whose batches hold a record or two, so that several are under way at once."""
+    """Clients with batches of a record or two, so that several are in flight at once."""
 
     def small() -> dict[str, Argument]:
         return {"batch_bytes": chance.whole(80, 300)} if chance.happens(0.3) else {}
@@ -274,9 +274,9 @@ def small_batches(plan: Plan, chance: Chance) -> Plan:
 
 
 def far(plan: Plan, chance: Chance) -> Plan:
-    """Who rules, or another broker, is far from ZooKeeper or from the rest for a while: what it asks and what it hears
-    is late. Meanwhile it is deposed, its session ends or it starts again, a follower stands still for longer than it
-    may lag, and administrators work."""
+    """The controller or another broker is far from ZooKeeper or from the rest for a while, so that requests and answers
+    are late. Meanwhile it is deposed, its session ends or it restarts, a follower pauses for longer than it may lag,
+    and administrators work."""
     if not chance.happens(0.25):
         return plan
     lag_ms = chance.whole(600, 1_500)
@@ -316,8 +316,8 @@ def far(plan: Plan, chance: Chance) -> Plan:
 
 
 def by_themselves(plan: Plan, chance: Chance) -> Plan:
-    """Members whose consumers commit by themselves, as most applications have it; some are far from the brokers for a
-    while, so that a commit is under way when the next is due, or when partitions are given up."""
+    """Members commit automatically, as in most applications. Some are far from the brokers for a while, so that a
+    commit is under way when the next one is due, or when partitions are revoked."""
 
     def every() -> dict[str, Argument]:
         return {"auto_commit_ms": chance.whole(50, 2_000)} if chance.happens(0.3) else {}
@@ -334,16 +334,16 @@ def by_themselves(plan: Plan, chance: Chance) -> Plan:
 
 
 def one_at_a_time(plan: Plan, chance: Chance) -> Plan:
-    """Brokers have fewer requests under way to ZooKeeper than what they write at once takes: the connection may go
-    when some of them are sent, and others are not."""
+    """Brokers have fewer requests to ZooKeeper in flight than they write at once: the connection may be lost when only
+    some of them are sent."""
     if not chance.happens(0.25):
         return plan
     return replace(plan, config={"zookeeper.max.in.flight.requests": str(chance.whole(1, 3)), **plan.config})
 
 
 def cut_short(plan: Plan, chance: Chance) -> Plan:
-    """A connection is lost when a request has just left by it, or when what was asked of ZooKeeper is done; and a
-    client stands still when it has asked its coordinator for something."""
+    """A connection is lost when a request has just left by it, or when what ZooKeeper was asked is done; and a client
+    pauses when it has asked its coordinator for something."""
     more: list[Step] = []
     for _ in range(chance.whole(1, 4) if chance.happens(0.4) else 0):
         kind = chance.one_of([*EVENTS[RPC], *_OF_TRANSACTIONS])
@@ -361,7 +361,7 @@ def cut_short(plan: Plan, chance: Chance) -> Plan:
 
 
 def one_directory(plan: Plan, chance: Chance) -> Plan:
-    """What fails is one log directory of two: its broker goes on with the other."""
+    """One log directory of two fails: its broker goes on with the other."""
     paths = plan.config.get("log.dirs", "").split(",")
     if len(paths) < 2:
         return plan
@@ -375,7 +375,7 @@ def one_directory(plan: Plan, chance: Chance) -> Plan:
 
 
 def moved_on_disk(plan: Plan, chance: Chance) -> Plan:
-    """Replicas move from one log directory of their broker to the other."""
+    """Replicas move between log directories of their broker."""
     paths = plan.config.get("log.dirs", "").split(",")
     if len(paths) < 2 or not chance.happens(0.6):
         return plan
@@ -396,7 +396,7 @@ def moved_on_disk(plan: Plan, chance: Chance) -> Plan:
 
 
 def operations_at_events(plan: Plan, chance: Chance) -> Plan:
-    """Some of what administrators do begins at an event, amid what others do."""
+    """Some of the administrators' operations begin at an event, amid the steps of others."""
     if not chance.happens(0.3):
         return plan
 

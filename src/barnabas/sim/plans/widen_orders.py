@@ -1,6 +1,6 @@
-"""Widens a drawn plan by what controllers are asked one after the other in one reign: by znodes, as old tools do, about
-several partitions at once, some of which there are not; topics that are deleted on their way to a broker that gets them
-slowly, and made and deleted anew; and ISRs that leaders change while others are elected."""
+"""Widens a plan by orders that one controller gets one after the other: through znodes, as old tools give them, for
+several partitions at once, some of which do not exist; topics that are deleted while a replica moves to a slow broker,
+and made and deleted again; and ISRs that leaders change while the controller elects others."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from barnabas.sim.plans.widen_between import BETWEEN
 PASSING: Final = "passing"
 """A topic that nobody writes to."""
 OLD: Final = ("1.1", "2.3", "2.6", "2.6")
-"""Brokers whose leaders write ISRs themselves."""
+"""Protocols whose leaders write ISRs themselves."""
 _NEEDS_IDS: Final = ("recreate-topic",)
 
 
 def by_znodes(plan: Plan, chance: Chance) -> Plan:
-    """Tools ask by znodes, again and again, as soon as the one before is over."""
+    """Tools give orders through znodes, again and again, as soon as the one before is done."""
     if not chance.happens(0.2):
         return plan
     at_ns, more = chance.whole(2 * SECOND, plan.length_ns // 3), list[Step]()
@@ -42,8 +42,8 @@ def by_znodes(plan: Plan, chance: Chance) -> Plan:
 
 
 def deleted_on_the_way(plan: Plan, chance: Chance) -> Plan:
-    """A topic is made, moved to a broker that gets it slowly, and deleted before it is there; made again under that
-    name, and deleted once more. Somebody adds partitions meanwhile."""
+    """A topic is made, moved to a broker that gets it slowly, and deleted before it is there; then it is made again
+    under that name, and deleted once more. Somebody adds partitions meanwhile."""
     if plan.brokers < 3 or not plan.tells_topics_apart or not chance.happens(0.2):
         return plan
     numbers = chance.shuffled(range(plan.brokers))
@@ -68,8 +68,8 @@ def deleted_on_the_way(plan: Plan, chance: Chance) -> Plan:
 
 
 def disputed(plan: Plan, chance: Chance) -> Plan:
-    """Leaders that write ISRs themselves take followers out and in that stand still now and then, while a controller
-    that is far from ZooKeeper elects others: each of them writes what the other has read."""
+    """Leaders that write ISRs themselves remove and add followers that pause now and then, while a controller far from
+    ZooKeeper elects others: each writes what the other has read."""
     if any(each.name in _NEEDS_IDS for each in plan.actions) or not chance.happens(0.2):
         return plan
     lag_ms, topic = chance.whole(600, 1_200), chance.one_of(plan.ordinary_topics)

@@ -1,5 +1,5 @@
-"""Widens a drawn plan by moments in which replicas are apart, by lost answers, by administrators who change their mind,
-and by work that others come between."""
+"""Widens a plan by replicas that differ for a moment, by lost answers, by administrators who change their mind, and by
+work that yields to others."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _UNHEARD: Final = (
 
 
 def uneven(plan: Plan, chance: Chance) -> Plan:
-    """What a leader writes reaches one follower late, or all of them, and then it goes: they are in sync, and one has
-    more than the next leader. Some hear late who that is, and perhaps it goes as well before they have asked it."""
+    """A leader's records reach one follower late, or all of them, and then the leader fails: one replica in the ISR has
+    more than the next leader. Some hear late who that is, and perhaps it fails as well before they have asked it."""
     if not chance.happens(0.25):
         return plan
     places = plan.partition_names
@@ -46,7 +46,7 @@ def uneven(plan: Plan, chance: Chance) -> Plan:
 
 
 def unheard(plan: Plan, chance: Chance) -> Plan:
-    """What was asked for is done, and whoever asked does not hear of it."""
+    """A request is done, and its answer is lost."""
     more: list[Step] = []
     for _ in range(chance.whole(1, 5) if chance.happens(0.3) else 0):
         said = {"node": chance.one_of(plan.broker_names), "api": chance.one_of(_UNHEARD)}
@@ -56,8 +56,8 @@ def unheard(plan: Plan, chance: Chance) -> Plan:
 
 
 def called_off(plan: Plan, chance: Chance) -> Plan:
-    """A partition is on its way to two other brokers, of which one is away; those that had it die, and then the move is
-    called off."""
+    """A partition moves to two other brokers, of which one is away; its original replicas die, and then the move is
+    cancelled."""
     often = 0.3 if plan.profile in ("REAS", "MOVE", "CTL") else 0.1
     topics = plan.ordinary_topics
     if plan.brokers < 4 or not topics or not chance.happens(often):
@@ -81,8 +81,7 @@ def called_off(plan: Plan, chance: Chance) -> Plan:
 
 
 def interrupted(plan: Plan, chance: Chance) -> Plan:
-    """What takes long where there is much of it gives way to others after a few elements, and coordinators read their
-    logs in small pieces."""
+    """Long work yields after a few elements, and coordinators read their logs in small pieces."""
     if not chance.happens(0.25):
         return plan
     config = {"transaction.state.log.load.buffer.size": str(chance.whole(100, 2_000)), **plan.config}
@@ -90,7 +89,7 @@ def interrupted(plan: Plan, chance: Chance) -> Plan:
 
 
 def nearby(plan: Plan, chance: Chance) -> Plan:
-    """Consumers are sent to the replica in their rack, be that a follower or none."""
+    """Consumers are sent to the replica in their rack, if there is one."""
     if not chance.happens(0.2):
         return plan
 
@@ -102,7 +101,7 @@ def nearby(plan: Plan, chance: Chance) -> Plan:
 
 
 def brisk(plan: Plan, chance: Chance) -> Plan:
-    """All members of a group are given up soon when others want to share anew, so that nobody waits for long."""
+    """Short rebalance timeouts, so that no member waits for long for the others."""
     if not chance.happens(0.6 if any(action.name == "silent-member" for action in plan.actions) else 0.1):
         return plan
     soon = {"rebalance_timeout_ms": chance.whole(1_000, 3_000)}
@@ -114,8 +113,8 @@ def brisk(plan: Plan, chance: Chance) -> Plan:
 
 
 def stopped_then_lost(plan: Plan, chance: Chance) -> Plan:
-    """A broker stops as it should, starts, and soon loses power, where disks lose anything at all: what a clean stop
-    says of its logs holds no more."""
+    """A broker shuts down cleanly, starts, and soon loses power, in plans whose disks lose data: the clean shutdown's
+    marker no longer holds."""
     drawn = {action.name for action in plan.actions}
     losses = [name for name in ("power-loss", "lost-pages", "lost-rename") if name in drawn]
     if not losses or not chance.happens(0.4 if plan.profile == "PWR" else 0.15):

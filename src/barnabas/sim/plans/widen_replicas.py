@@ -1,6 +1,6 @@
-"""Widens a drawn plan by what comes soon behind something else: replicas that move to another directory while their
-logs are cut, go or lose power; a cut log whose power goes before any of it is flushed; followers that are away while
-retention deletes what they lack; fetchers that change their number; and faults that come a while after their event."""
+"""Widens a plan by faults soon after something else: replicas that move between directories while their logs are cut,
+deleted or lose power; a cut log whose broker loses power before a flush; followers that are away while retention
+deletes what they lack; a changing number of fetchers; and faults some time after their event."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from barnabas.sim.plans.widen_amid import FAST
 _LOSSES: Final = ("power-loss", "torn-sector", "lost-pages", "lost-rename")
 _GOES: Final = ("kill", "kill", "bounce", "bounce", "shutdown", "pause")
 _BACK_AT_ONCE: Final = (50, 800)
-"""Milliseconds: it follows before its session is over."""
+"""Milliseconds: the broker is back before its session ends."""
 
 
 def moved_amid(plan: Plan, chance: Chance) -> Plan:
-    """Replicas move slowly to the other log directory of their broker. Meanwhile who leads goes, with what others have
-    not, so that a log that moves is cut; or its broker dies or loses power, perhaps just when the two copies change
-    places; or records, the topic or the replica are deleted, or a directory fails."""
+    """Replicas move slowly to the other log directory of their broker. Meanwhile their leader fails with records that
+    others lack, so that a moving log is cut; or their broker dies or loses power, perhaps just when the two copies
+    change places; or records, the topic or the replica are deleted, or a directory fails."""
     has_two = "," in plan.config.get("log.dirs", "")
     topics = [topic for topic in plan.ordinary_topics if topic.replication_factor > 1]
     if not topics or not chance.happens(0.4 if has_two else 0.08):
@@ -66,8 +66,8 @@ def _amid_a_move(plan: Plan, chance: Chance, where: dict[str, Any], path: str, a
 
 
 def cut_then_lost(plan: Plan, chance: Chance) -> Plan:
-    """Who led comes back with what nobody else has, cuts it, and soon loses power, where disks lose anything at all:
-    neither the cut nor what was written behind it need be on the platter."""
+    """A former leader comes back with records that nobody else has, cuts them, and soon loses power, in plans whose
+    disks lose data: neither the cut nor what was written behind it need be on the platter."""
     losses = _lost_with_power(plan)
     if not losses or not chance.happens(0.5 if plan.profile == "PWR" else 0.25):
         return plan
@@ -91,8 +91,8 @@ def cut_then_lost(plan: Plan, chance: Chance) -> Plan:
 
 
 def outrun(plan: Plan, chance: Chance) -> Plan:
-    """A follower is away or far, for longer than it may lag, while the leader keeps so little that what it lacks is
-    deleted; when it is back, or before, another leads."""
+    """A follower is away or far for longer than it may lag, and retention deletes what it lacks; when it is back, or
+    before, another leader is elected."""
     topics = [topic for topic in plan.ordinary_topics if not topic.is_compacted and topic.replication_factor > 1]
     if not topics or not chance.happens(0.15):
         return plan
@@ -121,7 +121,7 @@ def outrun(plan: Plan, chance: Chance) -> Plan:
 
 
 def refetched(plan: Plan, chance: Chance) -> Plan:
-    """Brokers are told to follow by more fetchers, or by fewer, while they follow."""
+    """Brokers are told to follow by more or fewer fetchers while they follow."""
     if not chance.happens(0.15):
         return plan
     more: list[Step] = []
@@ -134,7 +134,7 @@ def refetched(plan: Plan, chance: Chance) -> Plan:
 
 
 def a_while_later(plan: Plan, chance: Chance) -> Plan:
-    """Some faults that wait for an event come a while after it: amid what follows from it, and not before."""
+    """Some faults that wait for an event strike a while after it, amid what follows from it."""
     if not chance.happens(0.3):
         return plan
     actions = (
@@ -150,7 +150,7 @@ REPLICAS: Final = (moved_amid, cut_then_lost, outrun, refetched, a_while_later)
 
 
 def _lost_with_power(plan: Plan) -> list[str]:
-    """How power is lost in this plan; where disks lose nothing, none is added."""
+    """The kinds of power loss in this plan; where disks lose nothing, none is added."""
     drawn = {each.name for each in plan.actions}
     return [name for name in _LOSSES if name in drawn]
 

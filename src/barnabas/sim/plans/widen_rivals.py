@@ -1,6 +1,6 @@
-"""Widens a drawn plan by those who do the same thing at once, and by what comes so late that another has begun: two who
-write one znode, two who take one name, members of a group that is not there yet, a wish of a life that is over, a share
-for who is no member any more, a session that ends when there is nowhere to begin the next."""
+"""Widens a plan by rivals, and by what arrives so late that something else has begun: two clients that write one znode,
+two producers with one id, all members of a new group at once, requests of a broker's former process, an assignment for
+a member that is none any more, a session that ends when no other can begin."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHARING: Final = ("JoinGroup", "JoinGroup", "SyncGroup")
 
 
 def rivals(plan: Plan, chance: Chance) -> Plan:
-    """Two write the same znode, far from ZooKeeper; what one has sent is lost, and is sent again when the other's is
+    """Two clients far from ZooKeeper write the same znode; one write is lost, and is repeated when the other's is
     there."""
     if not chance.happens(0.15):
         return plan
@@ -24,7 +24,7 @@ def rivals(plan: Plan, chance: Chance) -> Plan:
 
 
 def _of_a_topic(plan: Plan, chance: Chance) -> Plan:
-    """Of whoever moves its replicas, and of whoever adds partitions."""
+    """The topic's znode, which moves and added partitions both rewrite."""
     topic, at_ns = chance.one_of(plan.ordinary_topics), _then(plan, chance)
     more = _far_from_zookeeper(chance, "controller", at_ns)
     for number in range(chance.whole(3, 5)):
@@ -39,7 +39,7 @@ def _of_a_topic(plan: Plan, chance: Chance) -> Plan:
 
 
 def _of_a_partition(plan: Plan, chance: Chance) -> Plan:
-    """Of its leader, which wrote its ISRs itself before AlterPartition (KIP-497), and of the controller."""
+    """The partition's state, which its leader wrote itself before AlterPartition (KIP-497), and the controller."""
     topic, at_ns = chance.one_of(plan.ordinary_topics), _then(plan, chance)
     place = chance.whole(0, topic.partitions - 1)
     writers = ["controller", f"leader:{topic.name}-{place}"]
@@ -57,8 +57,8 @@ def _of_a_partition(plan: Plan, chance: Chance) -> Plan:
 
 
 def _of_a_block(plan: Plan, chance: Chance) -> Plan:
-    """Of brokers that take producer ids from ZooKeeper, as they did before the controller gave them (KIP-730), when the
-    first producers begin."""
+    """The block of producer ids, which brokers took from ZooKeeper themselves before the controller gave it out
+    (KIP-730), when the first producers begin."""
     more: list[Step] = []
     for node in plan.broker_names:
         more += _far_from_zookeeper(chance, node, 0)
@@ -79,7 +79,7 @@ def _moved(plan: Plan, chance: Chance, topic: TopicPlan) -> dict[str, Any]:
 
 
 def _spoken_as(plan: Plan, version: str, config: dict[str, str]) -> Plan:
-    """Brokers speak as older ones do; without topic ids nothing tells a topic from its successor (KIP-516)."""
+    """Brokers speak an older protocol; without topic ids nothing tells a topic from its successor (KIP-516)."""
     actions = tuple(action for action in plan.actions if action.name != "recreate-topic")
     config = {**plan.config, **config, "inter.broker.protocol.version": version}
     return replace(plan, actions=actions, config=config)
@@ -90,7 +90,7 @@ def _then(plan: Plan, chance: Chance) -> int:
 
 
 def at_once(plan: Plan, chance: Chance) -> Plan:
-    """All members of a group that is not there yet come in the same moment, or two who have one transactional id."""
+    """All members of a new group join within a moment, or two producers have one transactional id."""
     if not chance.happens(0.25):
         return plan
     begins_ns = chance.whole(0, plan.length_ns // 8)
@@ -116,7 +116,7 @@ def at_once(plan: Plan, chance: Chance) -> Plan:
 
 
 def late_wishes(plan: Plan, chance: Chance) -> Plan:
-    """What a broker asks its controller is under way for so long that it has given up, stopped and started by then."""
+    """A broker's requests to the controller take so long that it has given them up, stopped and started by then."""
     if not chance.happens(0.12):
         return plan
     leaving = chance.one_of(plan.broker_names)
@@ -131,8 +131,8 @@ def late_wishes(plan: Plan, chance: Chance) -> Plan:
 
 
 def left_behind(plan: Plan, chance: Chance) -> Plan:
-    """Members that keep their partitions while they join stand still when they have asked for their share: their group
-    removes them, and others go on with what they had."""
+    """Members that keep their partitions while they join pause when they have asked for their assignment: their group
+    removes them, and others go on with their partitions."""
     members = any(action.name == "group" for action in plan.actions)
     if not members or "producer.id.expiration.check.interval.ms" in plan.config or not chance.happens(0.15):
         return plan
@@ -148,7 +148,7 @@ def left_behind(plan: Plan, chance: Chance) -> Plan:
     plan, more = replace(plan, actions=tuple(actions), config=config), list[Step]()
     like = next(action for action in plan.actions if action.name == "group")
     for number in range(chance.whole(2, 4)):
-        # Whoever comes makes all others join once more, and so does who goes.
+        # A member that comes makes all others join once more, and so does one that goes.
         at_ns, lasts_ns = chance.whole(3 * SECOND, plan.length_ns * 2 // 3), chance.whole(2_000, 6_000) * MS
         comes = {**like.arguments, "client": f"passing-member-{number}", "stays": False}
         asks = {"node": "here", "when": f"{RPC} {chance.one_of(_SHARING)}", "nth": chance.whole(2, 6)}
@@ -158,7 +158,7 @@ def left_behind(plan: Plan, chance: Chance) -> Plan:
 
 
 def unreplicated(plan: Plan, chance: Chance) -> Plan:
-    """Who coordinates cannot reach its followers when it has just written, for longer than it waits for them."""
+    """A coordinator cannot reach its followers when it has just written, for longer than it waits for them."""
     if not chance.happens(0.25):
         return plan
     ids = [str(each.arguments["client"]) for each in plan.actions if each.name in ("transact", "work")]
@@ -178,8 +178,8 @@ def unreplicated(plan: Plan, chance: Chance) -> Plan:
 
 
 def nowhere_to_go(plan: Plan, chance: Chance) -> Plan:
-    """Sessions are over, and who had them is far from ZooKeeper, which refuses connections for moments just when the
-    next sessions are wanted."""
+    """Sessions end while their owners are far from ZooKeeper, which refuses connections just when the next sessions are
+    wanted."""
     if not chance.happens(0.12):
         return plan
     more: list[Step] = []
@@ -197,7 +197,7 @@ def nowhere_to_go(plan: Plan, chance: Chance) -> Plan:
 
 
 def broken_off(plan: Plan, chance: Chance) -> Plan:
-    """A connection to ZooKeeper is lost amid writes that rest on each other: those that make a topic, or delete one."""
+    """A connection to ZooKeeper is lost amid writes that depend on each other: those that make or delete a topic."""
     if not chance.happens(0.15):
         return plan
     config = {"zookeeper.max.in.flight.requests": str(chance.whole(1, 3)), **plan.config}
@@ -214,7 +214,7 @@ def broken_off(plan: Plan, chance: Chance) -> Plan:
 
 
 def moved_again(plan: Plan, chance: Chance) -> Plan:
-    """A partition is on its way to a broker that gets it slowly, and is moved elsewhere before it is there."""
+    """A partition moves to a broker that gets it slowly, and is moved elsewhere before it is there."""
     topics = plan.ordinary_topics
     if not chance.happens(0.5 if plan.profile in ("REAS", "MOVE") else 0.12):
         return plan
@@ -235,8 +235,8 @@ def moved_again(plan: Plan, chance: Chance) -> Plan:
 
 
 def forsaken(plan: Plan, chance: Chance) -> Plan:
-    """One log directory of two fails just when something is written there, to what others know a broker for: what it
-    leads, and the groups and transactions that it coordinates."""
+    """One log directory of two fails just when something is written there that others need the broker for: partitions
+    that it leads, groups and transactions that it coordinates."""
     if not chance.happens(0.12):
         return plan
     paths = plan.config.get("log.dirs", "/kafka/a,/kafka/b").split(",")

@@ -1,6 +1,6 @@
-"""Widens a drawn plan by what administrators set for others while brokers run: who may do what, how much of it, and
-configurations, several at once and by several of them, so that one is written while another is, and one is announced
-while a broker that hears late of ZooKeeper takes up another."""
+"""Widens a plan by settings that administrators change while brokers run: rights, quotas and configurations, several at
+once and by several administrators. One is written while another is, and one is announced while a broker that hears late
+of ZooKeeper reads another."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ GUARDED: Final = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
-"""The plan's own clients may do everything."""
+"""Brokers check rights; the plan's own clients may do everything."""
 ANYBODY: Final = ""
 THROTTLED: Final = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
-"""Lists, that limit nobody as long as no rate is set."""
+"""Lists of throttled replicas, which limit nobody as long as no rate is set."""
 
 
 def guarded(plan: Plan, chance: Chance) -> Plan:
-    """Several administrators grant and take back at once, at several brokers, what concerns one topic."""
+    """Several administrators grant and revoke rights of one topic at once, at several brokers."""
     if not chance.happens(0.2):
         return plan
     more: list[Step] = []
@@ -49,8 +49,8 @@ def guarded(plan: Plan, chance: Chance) -> Plan:
 
 
 def rationed(plan: Plan, chance: Chance) -> Plan:
-    """Clients have quotas, of their own or as anybody has who has none, and these are changed and taken away. Batches
-    are small: whoever may not read one in all windows together never reads it."""
+    """Clients have quotas, of their own or by default, and these are changed and removed. Batches are small: a client
+    that may not read one batch in all windows together would never read it."""
     if not chance.happens(0.25):
         return plan
     windows = {
@@ -92,8 +92,8 @@ def rationed(plan: Plan, chance: Chance) -> Plan:
 
 
 def reconfigured(plan: Plan, chance: Chance) -> Plan:
-    """Configurations of several topics and brokers are changed one right after the other, while a broker hears late of
-    ZooKeeper: it takes up one while the next is announced, and behind the last comes no other for a while."""
+    """Configurations of several topics and brokers change in quick succession, while a broker hears late of ZooKeeper:
+    it reads one while the next is announced, and after the last comes no other for a while."""
     if not chance.happens(0.2):
         return plan
     more: list[Step] = []
@@ -131,7 +131,7 @@ def _setting(plan: Plan, chance: Chance) -> dict[str, Any]:
 
 
 def surveyed(plan: Plan, chance: Chance) -> Plan:
-    """Somebody asks what is set, and what is under way."""
+    """A client asks for settings and for work under way."""
     if not chance.happens(0.3):
         return plan
     return with_actions(

@@ -1,6 +1,6 @@
-"""Widens a drawn plan by windows that hardly any time strikes: between the steps of a broker that stops, of a
-transaction, or of a topic's end; while a broker does not see what all others see; and when nothing comes behind, so
-that no next controller and no restart sets right what was left wrong."""
+"""Widens a plan by windows that hardly any time hits: between the steps of a broker that stops, of a transaction, or of
+a topic's deletion; while a broker does not see what all others see; and at the very end, so that no later controller or
+restart mends what was left wrong."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _OF_TRANSACTIONS: Final = (
     "WriteTxnMarkers",
 )  # fmt: skip
 _COPIES: Final = 3
-"""Of coordinators' topics; who leads is the first to write."""
+"""Of coordinators' topics; the leader writes first."""
 _OF_DIRECTORIES: Final = ("dir-gone", "dir-gone", "eio-fsync", "eio-write")
 
 
 def parting(plan: Plan, chance: Chance) -> Plan:
-    """A broker is to stop as it should when another has just died: what only the two had finds no other leader, so that
-    it asks again and again. Meanwhile who rules goes, or is heard late, or the one that stops dies of it."""
+    """A broker begins a controlled shutdown when another has just died: partitions of the two find no other leader, so
+    that it asks again and again. Meanwhile the controller fails or is heard late, or the stopping broker dies."""
     if not chance.happens(0.25):
         return plan
     leaving, gone = _two_brokers(plan, chance)
@@ -51,8 +51,8 @@ def parting(plan: Plan, chance: Chance) -> Plan:
 
 
 def amid_transactions(plan: Plan, chance: Chance) -> Plan:
-    """Where clients write in transactions, a step of one of these goes wrong: whoever asked for it is not told, a
-    partition that it is about is led by somebody who has just begun anew, or it is noted where no other copy is."""
+    """A step of a transaction goes wrong: its answer is lost, a leader of its partitions restarts, or the step is
+    written where no other replica can copy it."""
     topics = {str(action.arguments["topic"]) for action in plan.actions if action.name in ("transact", "work")}
     written = [topic for topic in plan.topics if topic.name in topics]
     if not written or not chance.happens(0.4):
@@ -74,7 +74,8 @@ def amid_transactions(plan: Plan, chance: Chance) -> Plan:
 
 
 def out_of_sight(plan: Plan, chance: Chance) -> Plan:
-    """A broker that all others reach does not reach ZooKeeper, for longer than its session, and administrators work."""
+    """A broker that all others reach does not reach ZooKeeper for longer than its session, while administrators
+    work."""
     if not chance.happens(0.12):
         return plan
     lasts_ns = plan.session_ns + chance.whole(2_000, 6_000) * MS
@@ -94,7 +95,7 @@ def failing_at_requests(plan: Plan, chance: Chance) -> Plan:
 
 
 def at_last(plan: Plan, chance: Chance) -> Plan:
-    """When all else is over, one thing happens and nothing behind it."""
+    """A last event after everything else, with nothing behind it."""
     if not chance.happens(0.2):
         return plan
     at_ns = plan.length_ns + chance.whole(1_000, 3_000) * MS
@@ -110,7 +111,7 @@ WINDOWS: Final = (parting, amid_transactions, out_of_sight, failing_at_requests,
 
 
 def _stopping(plan: Plan, chance: Chance, at_ns: int) -> list[Step]:
-    """A broker stops as it should, and comes back, while another may be away for a moment."""
+    """A broker shuts down cleanly and comes back, while another may be away for a moment."""
     leaving, other = _two_brokers(plan, chance)
     more: list[Step] = [(at_ns, "shutdown", {"node": leaving}, chance.whole(300, 3_000) * MS)]
     if chance.happens(0.4):
@@ -124,7 +125,7 @@ def _unseen_at_last(plan: Plan, chance: Chance, at_ns: int) -> list[Step]:
 
 
 def _unseen(plan: Plan, chance: Chance, at_ns: int, lasts_ns: int) -> list[Step]:
-    """Topics come, go and move while one broker is not there to who rules, though it runs."""
+    """Topics are made, deleted and moved while one broker runs without a session."""
     node, passing, coming = chance.one_of(plan.broker_names), f"new-{chance.whole(1, 2)}", f"new-{chance.whole(3, 4)}"
     topic = chance.one_of(plan.ordinary_topics)
     where = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
@@ -152,7 +153,7 @@ def _unseen(plan: Plan, chance: Chance, at_ns: int, lasts_ns: int) -> list[Step]
 
 
 def _failing(plan: Plan, chance: Chance, at_ns: int) -> list[Step]:
-    """A topic comes and goes, of which every broker of three has something in both directories."""
+    """A topic is made and deleted; each of three brokers has a replica of it in both directories."""
     name, goes_ns = f"new-{chance.whole(1, 4)}", at_ns + chance.whole(1_000, 3_000) * MS
     path = chance.one_of(plan.config["log.dirs"].split(","))
     fails: dict[str, Any] = {"node": "here", "path": path, "when": f"{DISK} rename {path}/{name}-"}

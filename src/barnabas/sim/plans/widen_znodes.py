@@ -1,7 +1,6 @@
-"""Widens a drawn plan by what ZooKeeper has to do besides: it starts again from a snapshot and what came behind it, and
-an application's znodes go by themselves, copied by others whose connections are lost amid the events of a transaction,
-and the cluster has a part of its tree.
-"""
+"""Widens a plan by ZooKeeper's other work: it restarts from a snapshot and the transactions after it; an application's
+znodes are deleted by ZooKeeper and copied by others, whose connections are lost amid the events of a transaction; and
+the cluster has a chroot."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ OF_COORDINATORS: Final = ("bounce", "bounce", "kill", "power-loss", "pause")
 
 
 def snapped(plan: Plan, chance: Chance) -> Plan:
-    """ZooKeeper keeps a snapshot every few transactions, and dies now and then."""
+    """ZooKeeper takes a snapshot every few transactions, and dies now and then."""
     if not chance.happens(0.2):
         return plan
     kept = {"snapCount": str(chance.whole(10, 200)), "autopurge.snapRetainCount": str(chance.whole(1, 3))}
@@ -33,7 +32,7 @@ def snapped(plan: Plan, chance: Chance) -> Plan:
 
 
 def mirrored(plan: Plan, chance: Chance) -> Plan:
-    """Somebody writes znodes, of which some go by themselves, and others copy them as watches tell, event by event."""
+    """An application writes znodes, some of which ZooKeeper deletes, and others copy them event by event."""
     if any(each.name == "keep" for each in plan.actions) or not chance.happens(0.2):
         return plan
     passing = {"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": str(chance.whole(300, 2_000))}
@@ -53,8 +52,7 @@ def mirrored(plan: Plan, chance: Chance) -> Plan:
 
 
 def elsewhere(plan: Plan, chance: Chance) -> Plan:
-    """The cluster has a part of ZooKeeper's tree to itself, or knows a server that does not answer, beside one that
-    does."""
+    """The cluster has a chroot, or a second server in its connect string that never answers."""
     if not chance.happens(0.2):
         return plan
     connect = chance.one_of(CONNECTED)

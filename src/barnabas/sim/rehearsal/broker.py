@@ -1,7 +1,7 @@
-"""A broker of the copied cluster: its real session, registration and controller, and answers in place of logs.
+"""A broker of the copied cluster: a real session, registration and controller, and canned answers in place of logs.
 
-It takes what a controller tells it and says yes. As a leader it takes followers into the ISR that were told to follow
-it in its epoch, half a second later, as if they had fetched and were in sync; the request goes to the controller as
+It accepts whatever a controller tells it. As a leader it takes into the ISR followers that were told to follow it in
+its epoch, half a second later, as if they had fetched and were in sync; the request goes to the controller as
 `replica.alter_partition` sends it.
 """
 
@@ -57,11 +57,11 @@ class Neighbours(Protocol):
     def active_controller(self) -> RehearsedBroker | None: ...
 
     def count(self, kind: str, partitions: int) -> None:
-        """A request was made by the controller, or of it."""
+        """Counts a request to or from the controller."""
         ...
 
     def told(self, partitions: list[TopicPartition]) -> None:
-        """Who leads or follows these partitions has changed: followers may come into ISRs soon."""
+        """Leaders or followers of these partitions have changed: followers may enter ISRs soon."""
         ...
 
     def failed(self, what: str, error: BaseException) -> None: ...
@@ -126,7 +126,7 @@ class RehearsedBroker:
         )
 
     def run(self, act: Callable[[], Any]) -> Any:
-        """Calls `act` as this broker's process: what it begins dies with it."""
+        """Calls `act` in this broker's process: what it begins dies with it."""
         assert self.process is not None
         return self.process.context.run(act)
 
@@ -134,7 +134,7 @@ class RehearsedBroker:
         self.run(self.controller.startup)
 
     async def stop(self) -> None:
-        """What a broker does that is asked to end, after it has handed over what it leads."""
+        """What a broker does when it shuts down, after it has handed over its partitions."""
         self.alter_partition.close()
         await self.controller.shutdown()
         await self.tasks.end()
@@ -204,7 +204,7 @@ class RehearsedBroker:
     # what it asks the controller for
 
     def lead(self, partition: TopicPartition, lagging: Callable[[TopicPartition, int], bool]) -> None:
-        """Proposes to take those followers into the ISR that follow this leader in its epoch, and do not lag."""
+        """Proposes for the ISR the followers that follow this leader in its epoch and do not lag."""
         held = self.partitions.get(partition)
         if held is None or held.state.leader != self.broker_id:
             return
@@ -279,5 +279,5 @@ class _Channel:
 
 
 def endpoint_of(broker_id: int) -> Endpoint:
-    """Where a broker of the copy is reached, which listens nowhere."""
+    """The address of a broker of the copy, which listens nowhere."""
     return Endpoint("PLAINTEXT", broker_name(broker_id), PORT)

@@ -1,7 +1,7 @@
 """The copied cluster: one thread, virtual time, the product's coordinator and controllers on the copied znodes.
 
-It begins where the real one stands: every broker is registered before the first controller looks, and that is the one
-which is controller there. Only then the copy's steps begin, each when nothing is left to do from the one before.
+It begins in the state of the real one: every broker is registered before the first controller looks, and that is the
+same broker as there. Then the steps begin, each when nothing is left to do of the one before.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ from barnabas.zk.server.tree import DataTree
 FETCH_S: Final = 0.5
 """How long a follower takes to fetch and be in sync: ``replica.fetch.wait.max.ms``."""
 QUIET_S: Final = 2.0
-"""Nothing is left to do when nothing has happened for so long."""
+"""When nothing has happened for so long, nothing is left to do."""
 POLL_S: Final = 0.1
 PATIENCE_S: Final = 600.0
 SHUTDOWN_RETRIES: Final = 3
-"""``controlled.shutdown.max.retries``, and below it what is between them."""
+"""``controlled.shutdown.max.retries``, and the time between two of them below."""
 SHUTDOWN_BACKOFF_S: Final = 5.0
 CLOSING_S: Final = 1.0
-"""How long a broker that was freed closes its logs, and still hears what the controller tells it."""
+"""How long a broker that was let go closes its logs, while it still hears the controller."""
 NOW: Final = "as it is"
-"""The step before all others: what a controller that begins on the tree does of its own accord."""
+"""The step before all others: what a controller does of its own accord when it begins on the tree."""
 
 
 @dataclass
@@ -100,7 +100,7 @@ class CopiedCluster:
             for replica in state.replicas
             if replica in tree.brokers and replica not in state.isr
         }
-        """Followers that live and are not in sync: nothing is known here of when they will be."""
+        """Followers that run and are not in sync: when they will be is unknown here."""
 
     def run(self, steps: Sequence[RehearsalStep]) -> list[Forecast]:
         forecasts: list[Forecast] = []
@@ -223,7 +223,7 @@ class CopiedCluster:
         await self._until(lambda: broker.serves, f"the registration of broker {info.broker_id}")
 
     def _config(self, broker_id: int) -> Config:
-        """As far as the controller asks for it. Automatic rebalancing is a step of its own: `elect`."""
+        """The settings that the controller reads. Automatic rebalancing is a step of its own: `elect`."""
         configs = self.tree.broker_configs
         return broker_config(
             {
@@ -301,7 +301,7 @@ class CopiedCluster:
         return active
 
     async def _kill(self, step: RehearsalStep) -> None:
-        """All at the same moment; each is known to be dead when its session has expired."""
+        """All at the same moment; each counts as dead when its session has expired."""
         for broker in self._meant(step):
             del self.brokers[broker.broker_id]
             self._nodes[broker_name(broker.broker_id)].kill()
@@ -351,7 +351,7 @@ class CopiedCluster:
             self.brokers[broker_id].stand_for_election()
 
     async def _fail_over(self, step: RehearsalStep) -> None:
-        """The controller loses its office, as when its session ends; who is first gets it."""
+        """The controller loses its office, as when its session ends; the first broker to ask gets it."""
         active = self._active(step)
         await self._as(active, active.client.delete(ControllerZNode.path))
 
@@ -395,7 +395,7 @@ class CopiedCluster:
 
 
 def load(tree: DataTree[Any], znodes: Sequence[ExportedZNode]) -> None:
-    """Makes the znodes that outlive sessions, with their versions."""
+    """Creates the znodes that outlive sessions, with their versions."""
     for znode in sorted(znodes, key=lambda znode_path: znode_path.path.count("/")):
         if znode.ephemeral or znode.path == "/":
             continue

@@ -11,14 +11,14 @@ from barnabas.sim.rehearsal.tree import PartitionZnodes, Snapshot
 
 
 class Cost(NamedTuple):
-    """How many requests of a kind there were, and how many partitions' states they carried."""
+    """How many requests of a kind there were, and how many partition states they carried."""
 
     requests: int
     partitions: int
 
 
 class PartitionChange(NamedTuple):
-    """A partition before and after; None before it was made, and after it was deleted."""
+    """A partition before and after; None before it was created, and after it was deleted."""
 
     partition: TopicPartition
     before: PartitionZnodes | None
@@ -27,7 +27,7 @@ class PartitionChange(NamedTuple):
 
 @dataclass(frozen=True)
 class Forecast:
-    """One step. `min_isr` is what each topic asks for; `notes` is what did not go as one might have meant it."""
+    """One step. `min_isr` is by topic; `notes` is what did not go as one might have meant it."""
 
     step: str
     before: Snapshot
@@ -38,7 +38,7 @@ class Forecast:
     notes: tuple[str, ...] = ()
 
     def changes(self) -> Iterator[PartitionChange]:
-        """Partitions whose leader, ISR or replicas are others now."""
+        """Partitions whose leader, ISR or replicas have changed."""
         for partition in sorted(self.before.partitions.keys() | self.after.partitions.keys()):
             change = PartitionChange(
                 partition, self.before.partitions.get(partition), self.after.partitions.get(partition)
@@ -54,7 +54,7 @@ class Forecast:
         return [partition for partition in self.offline() if not _is_offline(self.before.partitions.get(partition))]
 
     def under_min_isr(self) -> list[TopicPartition]:
-        """Partitions that have a leader and refuse acks=all, for their ISR is too small."""
+        """Partitions that have a leader and refuse acks=all because their ISR is too small."""
         return [partition for partition, state in self.after.partitions.items() if self._is_under(partition, state)]
 
     def newly_under_min_isr(self) -> list[TopicPartition]:
@@ -79,7 +79,7 @@ class Forecast:
         ]
 
     def unclean(self) -> list[TopicPartition]:
-        """Partitions led by a broker that was not in the ISR: what only those had is lost."""
+        """Partitions whose leader was not in the ISR: records that only the ISR had are lost."""
         return [
             change.partition
             for change in self.new_leaders()

@@ -98,7 +98,7 @@ def _told(state: PartitionZnodes | None) -> str:
 
 
 def _bars(forecast: Forecast) -> str:
-    """What each broker leads, before it the number; behind the bar, in grey, what it holds."""
+    """By broker: its number, the partitions it leads, and behind in grey those that it holds."""
     states = forecast.after.partitions.values()
     led = Counter(state.leader for state in states)
     held = Counter(replica for state in states for replica in state.replicas)

@@ -1,4 +1,4 @@
-"""What may happen to a cluster: the words of ``barnabas rehearse``, and each as a value."""
+"""The steps of a rehearsal: the words of ``barnabas rehearse``, and each as a value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ELECT: Final = "elect"
 REASSIGN: Final = "reassign"
 
 CONTROLLER: Final = "controller"
-"""In place of a broker's id: whichever is controller then."""
+"""In place of a broker's id: whichever broker is controller then."""
 
 WORDS: Final[Mapping[str, str | None]] = {
     KILL: "N[,N..]",
@@ -35,7 +35,7 @@ WORDS: Final[Mapping[str, str | None]] = {
 
 @dataclass(frozen=True)
 class RehearsalStep:
-    """`brokers` are ids, or None where it is the controller's that is meant; `moves` are a reassignment's."""
+    """`brokers` are ids, or None for the controller; `moves` are a reassignment's."""
 
     kind: str
     told: str
@@ -44,7 +44,7 @@ class RehearsalStep:
 
 
 def parse_steps(words: Sequence[str], tree: ClusterTree, read: Callable[[str], str]) -> list[RehearsalStep]:
-    """Steps in their order. `read` gets a reassignment's file. Raises `RehearsalError` for what is none."""
+    """Steps in their order. `read` reads a reassignment's file. Raises `RehearsalError` for words that are no step."""
     steps: list[RehearsalStep] = []
     left = list(words)
     while left:

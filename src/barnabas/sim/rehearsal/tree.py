@@ -1,7 +1,7 @@
-"""What is copied of a cluster's znodes, and the cluster that they describe.
+"""Which of a cluster's znodes are copied, and the cluster that they describe.
 
-Only znodes that the controller reads are asked for at all: no users (SCRAM), no delegation tokens, no ACLs, nobody
-else's znodes. Of configurations only the keys that elections and ISRs depend on are kept.
+Only znodes that the controller reads are read at all: no users (SCRAM), no delegation tokens, no ACLs, no other
+application's znodes. Of configurations only the keys that elections and ISRs depend on are kept.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ class PartitionZnodes:
     being_reassigned: bool = False
 
     def effective_min_isr(self, configured: int) -> int:
-        """``min.insync.replicas``, or how many replicas there are where that is less, as ``Partition`` counts it."""
+        """``min.insync.replicas``, or the number of replicas if that is less, as ``Partition`` counts it."""
         return min(configured, len(self.replicas))
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Who is alive, who is controller (-1: nobody), and every partition."""
+    """The live brokers, the controller (-1: nobody), and every partition."""
 
     brokers: tuple[int, ...]
     controller: int
@@ -133,7 +133,7 @@ class ClusterTree:
 
 
 async def read_cluster_tree(client: ZooKeeperClient) -> tuple[ExportedZNode, ...]:
-    """The znodes that are copied, read from a living ZooKeeper. Nothing is written there."""
+    """Reads the znodes that are copied from a live ZooKeeper, and writes nothing there."""
     await client.sync("/")
     found: list[ExportedZNode] = []
 
@@ -198,7 +198,8 @@ def image_of(znodes: Iterable[ExportedZNode]) -> TreeImage:
 
 
 def copied(znode: ExportedZNode) -> ExportedZNode | None:
-    """What is kept of a znode; None where that is nothing. ACLs stay behind: the copy is nobody else's."""
+    """The part of a znode that is kept; None where that is nothing. ACLs are not copied: the copy belongs to nobody
+    else."""
     path = znode.path
     if not any(path == root or path.startswith(f"{root}/") for root in ROOTS):
         return None

@@ -1,1 +1,2 @@
-"""What a run is in: virtual time, machines, disks, a network and ZooKeeper, and what happened in it."""
+"""Everything around a broker: virtual time, machines, disks, a network and ZooKeeper, and the trace of what
+happened."""

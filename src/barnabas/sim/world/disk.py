@@ -22,15 +22,15 @@ SECTOR: Final = 512
 
 
 Guard = Callable[[str, str], None]
-"""Asked before every operation with its name and path; raises where it is to fail."""
+"""Called before every operation with its name and path; raises where it is to fail."""
 
 
 class ProcessDied(OSError):
-    """What a door says to code of a process that is dead already."""
+    """Raised to code of a dead process that asks a door for anything."""
 
 
 class Inode:
-    """One file's bytes: `cached` as processes see them, `durable` as the platter has them, `dirty` pages between."""
+    """One file's bytes: `cached` as processes see them, `durable` as on the platter; `dirty` are the pages between."""
 
     __slots__ = ("cached", "dirty", "durable", "forsaken", "modified_ms")
 
@@ -39,10 +39,10 @@ class Inode:
         self.durable = bytearray()
         self.dirty: dict[int, None] = {}
         self.forsaken: dict[int, None] = {}
-        """Pages that counted as clean since an fsync of them failed, and are not on the platter: nobody can tell. They
-        get there when they are written to and synced again."""
+        """Pages whose fsync failed. They count as clean and are not on the platter, as nobody can tell. They get there
+        when they are written and synced again."""
         self.modified_ms = 0
-        """By the clock of the machine that wrote last. It is told at once and survives every loss of power."""
+        """By the clock of the machine that wrote last. It takes effect at once and survives every power loss."""
 
     def copied(self) -> Inode:
         copy = Inode()
@@ -67,7 +67,7 @@ class Inode:
         self.dirty.clear()
 
     def lose_dirty_pages(self) -> None:
-        """A failed fsync, as Linux has it: the pages count as clean from now on, and never reach the platter."""
+        """A failed fsync on Linux: the pages count as clean from now on, and never reach the platter."""
         self.forsaken.update(self.dirty)
         self.dirty.clear()
 
@@ -103,24 +103,25 @@ class Inode:
 
 @dataclass(slots=True)
 class Loss:
-    """How unkind a power loss is, and what it did: pages and names that never reached the platter."""
+    """The chances of a power loss, and what it did: pages and names that never reached the platter."""
 
     page_survives: float = 0.5
     torn: float = 0.1
     size_survives: float = 0.0
-    """The chance that a file has its last length, whatever is in it: what is missing reads as zeros."""
+    """The chance that a file has its last length, whatever it holds: missing bytes read as zeros."""
     name_survives: float | None = None
-    """The chance of each unsynced change of a name, in any order; None: a prefix of them, as journals keep order."""
+    """The chance of each unsynced change of a name, in any order. None: a prefix of them, as journals keep their
+    order."""
     lost_pages: int = 0
     torn_pages: int = 0
     lost_names: int = 0
 
 
 class Volume:
-    """One machine's file system; survives the processes that use it.
+    """One machine's file system; it survives the processes that use it.
 
-    `names` are the files by path, `directories` the directories; both as processes see them. `_durable_names` lags
-    behind until the directory is synced; `_pending` are the changes in between, oldest first.
+    `names` are the files by path, `directories` the directories, both as processes see them. `_durable_names` are those
+    on the platter, as of each directory's last sync; `_pending` are the changes since, oldest first.
     """
 
     def __init__(self, capacity: int = 1 << 40) -> None:
@@ -131,7 +132,7 @@ class Volume:
         self._locks: dict[str, object] = {}
         self.capacity = capacity
         self.free: int | None = None
-        """So many bytes may still be written, where a disk is to be full."""
+        """How many bytes may still be written, where a disk is to be full."""
         self.overflowed = False
         self.refused_writes = 0
 
@@ -166,7 +167,7 @@ class Volume:
             self._durable_names[path] = inode
 
     def lose_power(self, chance: Chance, loss: Loss | None = None) -> Loss:
-        """Only what was synced is sure to be there afterwards; what was not may be there in part."""
+        """Only what was synced is sure to be there afterwards; the rest may be there in part."""
         loss = Loss() if loss is None else loss
         if loss.name_survives is None:
             kept = chance.whole(0, len(self._pending))
@@ -187,20 +188,20 @@ class Volume:
         return loss
 
     def durable_names(self, prefix: str) -> list[str]:
-        """The names of files that a loss of power now would leave for certain."""
+        """The names of files that would surely survive a power loss now."""
         return [name for name in self._durable_names if name.startswith(prefix)]
 
     def durable_files(self, prefix: str) -> dict[str, bytes]:
-        """What is certainly on the platter below `prefix`."""
+        """The files below `prefix` as they surely are on the platter."""
         return {name: bytes(inode.durable) for name, inode in self._durable_names.items() if name.startswith(prefix)}
 
     def cached_files(self, prefix: str) -> dict[str, bytes]:
-        """What processes read below `prefix`."""
+        """The files below `prefix` as processes read them."""
         return {name: bytes(inode.cached) for name, inode in self.names.items() if name.startswith(prefix)}
 
     def copied(self, directory: str) -> Volume:
-        """A volume of its own with the files in the directory, and with those beside it: with what processes read, what
-        is on the platter, and the changes of names in between."""
+        """A volume of its own with the files in the directory and those beside it: what processes read, what is on the
+        platter, and the changes of names in between."""
         copy, inodes = Volume(), dict[int, Inode]()
         beside = _parent(directory)
 
@@ -253,7 +254,7 @@ class SimLock:
 
 
 class SimFile:
-    """`guard` is asked before every operation; it raises where the process is dead or the disk is to fail."""
+    """`guard` is called before every operation; it raises where the process is dead or the disk is to fail."""
 
     __slots__ = ("_guard", "_inode", "_now_ms", "_volume", "path")
 
@@ -269,7 +270,7 @@ class SimFile:
         return bytes(self._inode.cached[position : position + length])
 
     def read_ahead(self, length: int, position: int) -> None:
-        """All of it is in memory."""
+        """Nothing to do, since all of it is in memory."""
 
     def pwrite(self, data: Bytes, position: int) -> None:
         self._guard("write", self.path)
@@ -329,7 +330,7 @@ class SimFile:
         return -1
 
     def close(self) -> None:
-        """An open file costs nothing here."""
+        """Nothing to do: an open file costs nothing here."""
 
 
 class SimDisk:
@@ -469,7 +470,8 @@ def _parent(path: str) -> str:
 
 
 def covered_by_crc(data: bytearray) -> list[int]:
-    """Where a flipped bit can be noticed: base offset and leader epoch are not in a batch's CRC, in Kafka's format."""
+    """Whether a CRC covers the byte, so that a flipped bit can be noticed. In Kafka's format no CRC covers a batch's
+    base offset and leader epoch."""
     starts, at = [], 0
     while at + 61 <= len(data):
         starts.append(at)

@@ -27,7 +27,7 @@ NS: Final = 1_000_000_000
 
 
 class Incarnation:
-    """One life of a process on a node, from its start to its death. Its callbacks run in `context`."""
+    """One process on a node, from its start to its death. Its callbacks run in `context`."""
 
     __slots__ = (
         "_held", "alive", "busy_until_ns", "chance", "context", "freed_ns", "hindered", "name", "number", "paused",
@@ -39,13 +39,13 @@ class Incarnation:
         self.number = number
         self.alive = True
         self.hindered = False
-        """Paused, busy or slow: its callbacks may not run at once."""
+        """Whether the process is paused, busy or slow, so that its callbacks may not run at once."""
         self.freed_ns = 0
-        """Since when it is not hindered any more, as far as it was."""
+        """Since when it is not hindered any more."""
         self.paused = False
         self.busy_until_ns = 0
         self.stall_ns = 0
-        """Now and then a callback takes up to so long, and all later ones wait for it."""
+        """Now and then a callback takes up to that long, and all later ones wait for it."""
         self.stalls = 0
         self.chance: Chance | None = None
         self._held: list[_Handle] = []
@@ -53,13 +53,14 @@ class Incarnation:
         self.context.run(current_incarnation.set, self)
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self.remains: list[object] = []
-        """What must not be collected after a crash: collecting a coroutine would run its ``finally``."""
+        """What must not be collected after a crash: a coroutine would run its ``finally``."""
 
     def __repr__(self) -> str:
         return f"{self.name}#{self.number}"
 
     def drop_unbegun(self) -> None:
-        """After its death: tasks that never took a step have nothing to end, and nobody need hear that they did not."""
+        """After its death, drops tasks that never took a step: they have nothing to end, and asyncio need not warn of
+        them."""
         for task in self.tasks:
             coroutine = task.get_coro()
             if isinstance(coroutine, CoroutineType) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
@@ -78,7 +79,7 @@ class Incarnation:
             loop.call_at_ns(loop.now_ns + number, _run_unless_cancelled, handle, context=self.context.copy())
 
     def busy_for(self, loop: SimLoop, ns: int) -> None:
-        """The process does something else for so long, as while it waits for a disk."""
+        """The process is busy for so long, as while it waits for a disk."""
         self.busy_until_ns = max(self.busy_until_ns, loop.now_ns) + ns
         self.hindered = True
 
@@ -88,7 +89,7 @@ class Incarnation:
         self.hindered = True
 
     def hold(self, handle: _Handle, loop: SimLoop) -> bool:
-        """Whether `handle` has to wait; then this has seen to it that it runs later, behind those before it."""
+        """Whether `handle` has to wait; if so it runs later, behind those before it."""
         if self.paused:
             self._held.append(handle)
             return True
@@ -121,8 +122,8 @@ current_incarnation: contextvars.ContextVar[Incarnation | None] = contextvars.Co
 class _Handle(asyncio.TimerHandle):
     """A callback that is ready, or will be.
 
-    There are some 20,000 in a second of CPU, so nothing is asked or kept here that debugging or asyncio's own heap of
-    timers would need.
+    There are some 20,000 of them in a second of CPU, so it holds nothing that only debugging or asyncio's own timers
+    need.
     """
 
     __slots__ = ("owner",)
@@ -141,7 +142,7 @@ class _Handle(asyncio.TimerHandle):
         self._context.run(self._callback, *self._args)
 
     def cancel(self) -> None:
-        """A cancelled timer stays in the heap until its time comes; nothing runs then."""
+        """A cancelled timer stays in the heap until it is due; then nothing runs."""
         self._cancelled = True
         self._callback = self._args = None  # type: ignore[assignment]
 
@@ -157,12 +158,12 @@ class SimLoop(asyncio.AbstractEventLoop):
         self.now_ns = 0
         self.callbacks = 0
         self.unhandled: list[str] = []
-        """Exceptions that nobody handled; a checker wants this empty."""
+        """Exceptions that nobody handled; checkers want none."""
         self._chance = chance
         self._hash = event_hash
         self._ready: list[_Handle] = []
         self._timers: list[tuple[int, int, _Handle]] = []
-        """When each is due, and its number, so that no two of them are compared themselves."""
+        """When each timer is due, and its number, so that two timers are never compared themselves."""
         self._timer_number = 0
         self._restless_from = self._count_to = restless_from
         self._counts_since_ns = 0
@@ -191,7 +192,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.TimerHandle:
         at_ns = round(when * NS)
         if at_ns / NS < when:
-            at_ns += 1  # never early: who compares `when` with the time would set the same timer again, for ever
+            at_ns += 1  # never early: code that compares `when` with the time would set the same timer again, for ever
         return self.call_at_ns(at_ns, callback, *args, context=context)
 
     def call_at_ns(
@@ -244,7 +245,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         return waited.result()
 
     def _turn_until(self, waited: asyncio.Future[Any], until_ns: int | None) -> None:
-        """Turn by turn: all that is ready runs, or time goes on to what is due next."""
+        """Turn by turn: all ready callbacks run, or time goes on to the next timer."""
         timers, shuffle, heappop = self._timers, self._chance.shuffle, heapq.heappop
         hashed, turn = self._hash.pending.extend, EventHash.TURN
         while not waited.done():
@@ -327,8 +328,8 @@ class SimLoop(asyncio.AbstractEventLoop):
 
 
 class Deadlock(AssertionError):
-    """Nothing is scheduled any more although something is awaited."""
+    """Something is awaited, and nothing is scheduled any more."""
 
 
 class Restless(AssertionError):
-    """Somebody hardly waits between one attempt and the next; the run would take hours of CPU."""
+    """Somebody retries without waiting; the run would take hours of CPU."""

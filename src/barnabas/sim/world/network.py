@@ -41,13 +41,13 @@ A_VALUE_BEGINS: Final = re.compile(rb"producer(-\d+)? \d")
 
 
 class Link:
-    """What is wrong with the way from one node to another."""
+    """The faults of the way from one node to another."""
 
     __slots__ = ("clear_ns", "clogged", "cut", "delay_ns", "fragment", "held", "jitter_ns", "refuses")
 
     def __init__(self) -> None:
         self.cut = 0
-        """By how many faults at once nothing goes through."""
+        """How many faults cut it at present."""
         self.clogged = False
         self.delay_ns = 0
         self.jitter_ns = 0
@@ -56,7 +56,7 @@ class Link:
         self.held: list[Callable[[], None]] = []
         """What waits until the link is healed, in its order."""
         self.clear_ns = 0
-        """When the last is delivered of what a fault held up, and so all that had to keep behind it."""
+        """When everything that a fault held up is delivered, and all that had to stay behind it."""
 
     @property
     def blocked(self) -> bool:
@@ -87,7 +87,7 @@ class SimTransport(asyncio.Transport):
         self.severed = False
         """Half-open: the other side is gone, and neither knows; bytes go nowhere."""
         self.breaks_at_next_write = False
-        """The answer that is to be written next is lost, and the connection with it."""
+        """The next answer is lost, and the connection with it."""
         self._due_ns = 0
         self.in_flight = 0
         """So many bytes are sent, and not yet delivered."""
@@ -189,7 +189,7 @@ class SimTransport(asyncio.Transport):
             self._take(data)
 
     def read_again(self) -> None:
-        """Its node reads its sockets again."""
+        """The node reads its sockets again."""
         if self._inbox:
             self._soon(self._drain)
 
@@ -230,7 +230,7 @@ class SimTransport(asyncio.Transport):
         self.network.loop.call_soon(callback, *args, context=self.owner.context)
 
     def next_delivery_ns(self, at_ns: int) -> int:
-        """Deliveries of one direction keep their order, and no two are due at the same moment: they were shuffled."""
+        """Deliveries keep their order: no two of one direction are due at the same moment and shuffled."""
         if self._due_ns > at_ns:
             at_ns = self._due_ns
         self._due_ns = at_ns + 1
@@ -267,10 +267,10 @@ class SimulatedNetwork:
         self._links: dict[tuple[str, str], Link] = {}
         self.slow_readers: dict[str, None] = {}
         self.dark: dict[str, None] = {}
-        """Machines without power, whose peers hear nothing at all."""
+        """Machines without power, whose peers hear nothing."""
         self.replies_to_lose: dict[tuple[str, str], int] = {}
         self.flips: dict[tuple[str, str], int] = {}
-        """By link: of so many of the next records a bit is to be another."""
+        """By link: how many of the next records get a flipped bit."""
         self.flipped = 0
         """By node and the name of a request: so many answers will be lost."""
         self.lost_replies = 0
@@ -335,7 +335,7 @@ class SimulatedNetwork:
             self.read_slowly(name, False)
 
     def read_slowly(self, name: str, slowly: bool) -> None:
-        """Whether the processes of a node leave what arrives in the kernel's buffers."""
+        """Sets whether the node's processes leave arriving bytes in the kernel's buffers."""
         if slowly:
             self.slow_readers[name] = None
             return
@@ -349,7 +349,7 @@ class SimulatedNetwork:
         return [end for end in self._open[a] if end.peer and end.peer.owner.name == b]
 
     def waits_in_vain(self, client: str, server: str) -> bool:
-        """Whether a connection that `client` made, or asks for, has no other end any more, and it does not know."""
+        """Whether a connection that `client` made or asked for has lost its other end without notice."""
         for near, far in self._asked_for.values():
             if near.name == client and far.name == server and near.alive and not far.alive:
                 return True
@@ -364,7 +364,7 @@ class SimulatedNetwork:
         self.untold_ns[frozenset((a, b))] = self.loop.now_ns
 
     def reset_between(self, a: str, b: str) -> int:
-        """Both sides of every connection between the two learn of a reset."""
+        """Resets every connection between the two, on both sides."""
         found = self.between(a, b)
         if found:
             self.nobody_told(a, b)
@@ -373,7 +373,7 @@ class SimulatedNetwork:
         return len(found)
 
     def sever_between(self, a: str, b: str) -> int:
-        """The connections between the two go nowhere any more, and nobody is told."""
+        """Severs the connections between the two; nobody is told."""
         found = self.between(a, b)
         for end in found:
             end.severed = True
@@ -404,7 +404,7 @@ class SimulatedNetwork:
         if (owner.name, port) in self._listeners:
             raise OSError(errno.EADDRINUSE, f"port {port} of {owner.name} is in use")
         listener = SimListener(self, owner, owner.name, port, factory)
-        if owner.alive:  # who dies amid a step takes it to its end
+        if owner.alive:  # a process that dies amid a step takes it to its end
             self._listeners[owner.name, port] = listener
         return listener
 
@@ -460,7 +460,7 @@ class SimulatedNetwork:
             del self._asked_for[connected]
 
     def _after(self, source: str, target: str, deliver: Callable[[], None], receiver: Incarnation) -> None:
-        """`deliver` in the receiver's context after the link's delay, or when the link is healed."""
+        """Calls `deliver` in the receiver's context after the link's delay, or when the link is healed."""
 
         link = self.link(source, target)
 
@@ -480,7 +480,7 @@ class SimulatedNetwork:
         return quality.delay_ns + link.delay_ns + self._chance.exponential_ns(quality.jitter_ns + link.jitter_ns)
 
     def carry(self, sender: SimTransport, data: bytes | None) -> None:
-        """Takes bytes (None: the end of the stream) from one end towards the other, perhaps in pieces."""
+        """Carries bytes (None: the end of the stream) from one end to the other, perhaps in pieces."""
         if sender.severed:
             return
         if data is None or len(data) < 2:
@@ -503,7 +503,7 @@ class SimulatedNetwork:
             self._carry_piece(sender, data)
 
     def _flipped(self, data: bytes, link: tuple[str, str]) -> bytes:
-        """Another bit in the value of a record, of all that passes: what its batch's checksum is there for."""
+        """Flips a bit in the value of a record: its batch's checksum is there to detect that."""
         value = A_VALUE_BEGINS.search(data)
         if value is None or self.flips.get(link, 0) <= 0:
             return data
@@ -539,7 +539,7 @@ class SimulatedNetwork:
             link.clear_ns = max(link.clear_ns, self.loop.now_ns)  # only now can it hear what it missed
 
     def process_died(self, owner: Incarnation, *, silently: bool) -> None:
-        """Its ports are free and its connections are reset; a machine without power (`silently`) sends no reset."""
+        """Its ports are free and its connections reset; a machine without power (`silently`) sends no reset."""
         if silently:
             self.dark[owner.name] = None
         for address in [a for a, listener in self._listeners.items() if listener.owner is owner]:
@@ -571,7 +571,7 @@ class _Piece:
     then: Callable[[], None] | None
 
     def taker(self) -> Incarnation:
-        """A machine that lost power and is up again knows nothing of the connection, and tells the sender."""
+        """A machine that lost power and is up again does not know the connection, and resets it."""
         end = self.receiver
         is_unknown = end.lost and not end.closing and end.owner.name not in self.network.dark
         return (self.sender if is_unknown else end).owner

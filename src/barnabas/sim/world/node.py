@@ -24,7 +24,7 @@ EPOCH_MS: Final = 1_700_000_000_000
 
 
 class SimNetwork:
-    """The door of one process to the simulated network."""
+    """One process's door to the simulated network."""
 
     def __init__(self, network: SimulatedNetwork, owner: Incarnation) -> None:
         self._network = network
@@ -47,7 +47,7 @@ class SimNetwork:
 
 
 class SimClock:
-    """`skew_ms` moves the wall clock alone; the monotonic one follows virtual time."""
+    """`skew_ms` moves the wall clock alone; the monotonic clock follows virtual time."""
 
     def __init__(self, loop: SimLoop) -> None:
         self._loop = loop
@@ -60,7 +60,7 @@ class SimClock:
         return EPOCH_MS + self._loop.now_ns // 1_000_000 + self.skew_ms + drifted
 
     def drift(self, parts_per_million: int) -> None:
-        """From now on the wall clock gains so many microseconds a second; what it gained before stays."""
+        """From now on the wall clock gains so many microseconds a second; what it has gained before stays."""
         self.skew_ms = self.now_ms() - EPOCH_MS - self._loop.now_ns // 1_000_000
         self.drift_ppm = parts_per_million
         self._drifting_since_ns = self._loop.now_ns
@@ -90,31 +90,31 @@ class SimEntropy:
 
 
 class DiskFaults:
-    """What is wrong with a machine's disk below `prefix`. `struck` counts how often an operation met it, `errors` how
-    often it failed by it.
+    """The faults of a machine's disk below `prefix`. `struck` counts operations that met one, `errors` those that
+    failed by it.
 
-    `on_error` hears of every error a process was given (its path), before it is raised.
+    `on_error` is called with the path before an error is raised in a process.
     """
 
     def __init__(self) -> None:
         self.prefix = "/"
         self.suffix = ""
-        """Only files whose names end like that are struck."""
+        """Only files whose names end with it are struck."""
         self.read_fails = False
         self.writes_left: int | None = None
-        """So many writes succeed still; then each fails."""
+        """How many writes still succeed; all others fail."""
         self.fsync_failures = 0
-        """So many fsyncs fail, and what they were to write is lost."""
+        """How many fsyncs fail and lose their pages."""
         self.fsync_takes_ns = 0
         self.gone = False
         self.struck = 0
         self.errors = 0
         self.failed_path = ""
-        """What was operated on when that last failed."""
+        """The path of the last failed operation."""
         self.on_error: Callable[[str, str], None] = lambda operation, path: None
         self.events: Events | None = None
         self.doing = ""
-        """What the log does whose file is operated on: ``truncating``, ``deleting``."""
+        """What the log of that file is doing: ``truncating``, ``deleting``."""
         self.looked_at = False
 
     @property
@@ -125,7 +125,7 @@ class DiskFaults:
 
     @contextmanager
     def as_it_is(self) -> Iterator[None]:
-        """While a checker looks: what it reads is no operation of the process, so nothing strikes and none is told."""
+        """While a checker reads: it is no operation of the process, so no fault strikes and no event is told."""
         before, self.looked_at = self.looked_at, True
         try:
             yield
@@ -159,7 +159,7 @@ class DiskFaults:
 
 
 class Node:
-    """One machine. `begin` starts a process from a story; `kill` and `lose_power` end it without notice."""
+    """One machine. `begin` starts a process with a story; `kill` and `lose_power` end it without notice."""
 
     def __init__(self, loop: SimLoop, network: SimulatedNetwork, chance: Chance, name: str) -> None:
         self.name = name
@@ -181,7 +181,7 @@ class Node:
         return len(self._graveyard)
 
     def begin(self, story: Callable[[Runtime], Coroutine[Any, Any, Any]]) -> Incarnation:
-        """A new process whose main story is `story(runtime)`."""
+        """Starts a process whose main story is `story(runtime)`."""
         assert not self.alive, f"{self.name} runs already"
         process = Incarnation(self.name, len(self._graveyard))
         self.process = process
@@ -221,7 +221,7 @@ class Node:
         self._end(silently=False)
 
     def lose_power(self, loss: Loss | None = None, chance: Chance | None = None) -> Loss:
-        """The page cache goes, and nobody is told."""
+        """The page cache is lost, and peers are not told."""
         self._end(silently=True)
         return self.volume.lose_power(self._chance if chance is None else chance, loss)
 
@@ -237,5 +237,5 @@ class Node:
         self.process = None
 
     def exited(self) -> None:
-        """The process ended by itself (a controlled shutdown)."""
+        """The process ended by itself, after a controlled shutdown."""
         self._end(silently=False)

@@ -1,8 +1,8 @@
-"""Looks over the product's shoulder: a method is wrapped for one run, and whoever watches is told what it did.
+"""Wraps methods of the product for one run, so that watchers are told what they did.
 
-The product knows nothing of it, and a copy of the product with a bug put back is watched just the same. What is wrapped
-and looked at are the product's public methods and properties alone, so that whoever changes what a class keeps to
-itself need not think of the simulator (`tests/unit/sim/test_sim_door.py`).
+The product knows nothing of it, and a copy of the product with a bug put back is watched in the same way. Probes use
+only the product's public methods and properties, so that its private parts may change without regard to the simulator
+(`tests/unit/sim/test_sim_door.py`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Probes:
         self._originals: list[tuple[type | ModuleType, str, Any]] = []
 
     def around(self, owner: type | ModuleType, name: str, wrap: Callable[[Around], Around]) -> None:
-        """Replaces the method or function where it is defined by what `wrap` makes of it; a classmethod is handed over
-        bound to `owner`."""
+        """Replaces the method or function where it is defined by the result of `wrap`; a classmethod is given bound to
+        `owner`."""
         homes = owner.__mro__ if isinstance(owner, type) else (owner,)
         home = next(base for base in homes if name in base.__dict__)
         original = home.__dict__[name]
@@ -36,12 +36,12 @@ class Probes:
             setattr(home, name, wrap(original))
 
     def instead(self, module: ModuleType, name: str, value: object) -> None:
-        """A constant of a module is `value`."""
+        """Sets a module's constant to `value`."""
         self._originals.append((module, name, module.__dict__[name]))
         setattr(module, name, value)
 
     def after(self, owner: type | ModuleType, name: str, told: Callable[..., None]) -> None:
-        """`told(result, instance, *arguments)` is called when the method has returned."""
+        """Calls `told(result, instance, *arguments)` when the method has returned."""
 
         def wrap(original: Around) -> Around:
             def wrapped(*arguments: Any, **named: Any) -> Any:
@@ -54,7 +54,8 @@ class Probes:
         self.around(owner, name, wrap)
 
     def across(self, owner: type, name: str, look: Callable[[Any], Any], told: Callable[..., None]) -> None:
-        """As `after`, with what `look(instance)` was before in front: `told(before, result, instance, *arguments)`."""
+        """As `after`, with the result of `look(instance)` from before the call in front: `told(before, result,
+        instance, *arguments)`."""
 
         def wrap(original: Around) -> Around:
             def wrapped(instance: Any, *arguments: Any, **named: Any) -> Any:

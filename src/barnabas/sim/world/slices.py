@@ -1,6 +1,8 @@
-"""Long work in slices of a few elements, so that others come between where only huge requests would let them; and
-bounds that only a huge cluster, or a hasty client, comes to: what is beyond them is cut short, dropped or has to wait
-here as there."""
+"""Long work in slices of a few elements, so that other work comes between, which elsewhere only huge requests allow.
+
+Bounds that only a huge cluster or a hasty client reaches are lowered with them: what is beyond a bound is cut short, is
+dropped or waits, here as there.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,8 @@ BOUNDS: Final[tuple[tuple[ModuleType, str, int], ...]] = (
 
 @contextmanager
 def small_slices(elements: int) -> Iterator[None]:
-    """Until the end, every story of a broker gives way after so many `elements`, and has bounds to match; 0 leaves
-    it as it is."""
+    """Until its end, every broker's long work yields after so many `elements`, and `BOUNDS` are as low; 0 leaves
+    both as they are."""
     probes = Probes()
     try:
         for module, bound, for_one in BOUNDS if elements else ():
@@ -54,7 +56,7 @@ def small_slices(elements: int) -> Iterator[None]:
 
 @cache
 def _those_with_slices() -> tuple[ModuleType, ...]:
-    """All modules of brokers that work in slices; some of them are imported by the first request of their kind."""
+    """The brokers' modules that work in slices; some are imported only by the first request of their kind."""
     packages = (broker, controller, coordinator, replica)
     found = (each.name for home in packages for each in pkgutil.walk_packages(home.__path__, f"{home.__name__}."))
     modules = [import_module(name) for name in sorted(found) if not name.endswith("__main__")]

@@ -1,4 +1,4 @@
-"""Ends a run that would never end: something turns for ever without waiting, and virtual time stands still."""
+"""Ends a run that would never end, because some code turns for ever without waiting and virtual time stands still."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from types import FrameType
 from typing import Final
 
 STILL_CPU_S: Final = 20.0
-"""A whole run takes seconds of CPU; none of its instants takes so long."""
+"""A whole run takes seconds of CPU; no single instant of it takes so long."""
 
 
 class Standstill(AssertionError):
-    """Virtual time does not go on any more."""
+    """Virtual time has stopped."""
 
 
 class _Interrupted(KeyboardInterrupt):
-    """Goes through what catches every exception, as a Ctrl-C does."""
+    """Passes through code that catches every exception, as Ctrl-C does."""
 
 
 @contextmanager
 def no_standstill(now_ns: Callable[[], int], still_cpu_s: float = STILL_CPU_S) -> Iterator[None]:
-    """Raises `Standstill` where `now_ns` has said the same for `still_cpu_s` to twice that of this process's CPU.
+    """Raises `Standstill` when `now_ns` has not changed for once to twice `still_cpu_s` of this process's CPU.
 
-    Python tells signals to the main thread alone: in another one nobody looks.
+    Python delivers signals to the main thread alone; in another thread nothing is watched.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -51,7 +51,7 @@ def no_standstill(now_ns: Callable[[], int], still_cpu_s: float = STILL_CPU_S) -
 
 
 def _where(frame: FrameType | None) -> str:
-    """The functions that are under way, from the task's on."""
+    """The functions on the stack, from the task's on."""
     names: list[str] = []
     while frame is not None and frame.f_globals.get("__name__") != "barnabas.sim.world.loop":
         names.append(frame.f_code.co_qualname)

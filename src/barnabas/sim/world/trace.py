@@ -1,8 +1,8 @@
-"""What happened in a run, as it is told afterwards: events with their time, their node and Kafka's own words.
+"""The trace of a run: events with their time, their node and Kafka's own words.
 
-The trace is what a timeline is drawn from and what a failure is explained with. It is part of the event hash, so two
-runs with one trace hash were one run. `words` is a sentence for people; `fields` are the same facts for programs, and
-which fields an event of a kind has is said at its `Happening`.
+Timelines are drawn from it, and failures explained with it. It is part of the event hash, so two runs with one trace
+hash were one run. `words` is a sentence for people; `fields` are the same facts for programs. Each `Happening` says
+which fields its events have.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Happening(StrEnum):
     ACTION = "action"
     """An action of the plan begins. number, name, arguments, duration_ns."""
     UNDONE = "undone"
-    """What an action did is over. number, name."""
+    """An action is undone, or has ended. number, name."""
     PROCESS = "process"
     """A process of `node`. what: starts, up, down, killed, power-lost, paused, resumed; life (its number)."""
     CONTROLLER = "controller"
@@ -48,7 +48,7 @@ class Happening(StrEnum):
     GROUP = "group"
     """A group's generation. group, generation, state, members."""
     CLIENT = "client"
-    """What a client did that is worth telling. client, what."""
+    """Something of note that a client did. client, what."""
     VIOLATION = "violation"
     """An invariant did not hold. invariant, partition, sentence."""
     NOTE = "note"
@@ -100,10 +100,10 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """What a checker found: which invariant did not hold, in a sentence, when it was seen, and of which partition.
+    """What a checker found: the invariant that broke, a sentence, when it was seen, and the partition that it is about.
 
-    `invariant` is the checker's id ("R7", "C1", ..; "S4" for a task that nobody caught), the key by which a shrinker
-    knows the same failure again.
+    `invariant` is the checker's id ("R7", "C1", ..; "S4" for an exception that nobody caught), by which a shrinker
+    recognizes the same failure.
     """
 
     invariant: str

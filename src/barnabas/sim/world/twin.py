@@ -1,4 +1,4 @@
-"""A second process with the id of a broker that serves, as when an operator starts one twice."""
+"""A second process with the id of a running broker, as when an operator starts one twice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from barnabas.sim.world.world import World, broker_number
 
 
 def start_twin(world: World, original: str, action: int, chance: Chance) -> Callable[[], None]:
-    """Starts one on a machine of its own; returns what kills it."""
+    """Starts it on a machine of its own; returns what kills it."""
     name = f"{original}-twin-{action}"
     node = world.nodes[name] = Node(world.loop, world.network, chance.stream("twin"), name)
     config = broker_config(world.config_of(broker_number(original), name))
@@ -26,7 +26,7 @@ def start_twin(world: World, original: str, action: int, chance: Chance) -> Call
         except Exception as error:
             world.note(f"the twin of {original} could not start: {error}", name)
         else:
-            # Lawful only where the original has lost its session; the id is the twin's then, who is not wanted.
+            # Lawful only where the original has lost its session; then the id is the twin's, which is not wanted.
             world.note(f"the twin of {original} is up", name)
             assert world.coordinator is not None
             number = broker_number(original)

@@ -45,9 +45,9 @@ _BROKER_PORT: Final = 9092
 DATA: Final = "/kafka"
 LOG_DIR: Final = f"{DATA}/a"
 RESTLESS_CALLBACKS: Final = 40_000
-"""Within five seconds a cluster of a run has some 10,000 of them where it has most."""
+"""Within five virtual seconds; the busiest clusters have some 10,000."""
 RESTART_S: Final = 1.0
-"""How long whoever looks after the processes waits before it starts one again that ended by itself."""
+"""How long init waits before it starts a process again that ended by itself."""
 _TWO_COPIES: Final = re.compile(r"(\S+) is in two log directories, (\S+) and (\S+), and they differ")
 
 
@@ -70,8 +70,8 @@ def broker_number(name: str) -> int:
 class World:
     """One run's cluster.
 
-    `observers` are told of what happens to processes: a broker began to serve, a node's process ended (and how), what
-    is on a disk before and after power is lost.
+    Its hooks are told what happens to processes: `on_up` when a broker begins to serve, `on_down` when a node's process
+    has ended (and how), `before_power_loss` and `after_power_loss` when a node loses power.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class World:
         self.excused: list[Violation] = []
         self.checked: Counter[str] = Counter()
         self.waived: dict[str, int] = {}
-        """By invariant: how often it was evaluated where its premise did not hold, so that it could not break."""
+        """By invariant: how often it was evaluated without its premise, so that it could not fail."""
         self.faults: dict[str, int] = {}
         self.events = Events()
         self.events_struck: dict[str, int] = {}
@@ -106,24 +106,24 @@ class World:
             self.nodes[name].disk.events = self.events
         self.coordinator: Ensemble | None = None
         self.brokers: dict[str, Broker] = {}
-        """Those that serve, by the name of their node."""
+        """The brokers that serve, by the name of their node."""
         self.starting: dict[str, Broker] = {}
         self.on_commit: Callable[[Any, int, Any, int], None] = lambda operation, session, result, zxid: None
         self.on_coordinator: Callable[[Ensemble | None, Ensemble], None] = lambda before, after: None
-        """Told of the coordinator's process that was there before, and of the one that comes now."""
+        """Called with the coordinator's former process and the new one."""
         self.on_up: Callable[[str, Broker], None] = lambda name, broker: None
         self.on_down: Callable[[str, str], None] = lambda name, how: None
         self.before_power_loss: Callable[[str], None] = lambda name: None
         self.after_power_loss: Callable[[str], None] = lambda name: None
         self.clocks_touched: dict[str, None] = {}
-        """Nodes whose wall clock was not right at some time."""
+        """Nodes whose wall clock was wrong at some time."""
         self.held_down: dict[str, int] = {}
         """By node: how many actions want it stopped."""
         self.begin_again: dict[str, Callable[[], None]] = {}
         """By client that may be killed: what starts it again."""
         self._config = config or {}
         self.own_config: dict[str, dict[str, str]] = {}
-        """By broker: what it is started with beside what all are."""
+        """By broker: its settings beside those of all."""
         self._coordinator_config = coordinator_config(coordinator or {})
         self.metadata_version = metadata_version_of(broker_config(self._config))
         self.zookeeper_connect = self.config_of(0, "")["zookeeper.connect"]
@@ -131,7 +131,7 @@ class World:
         self.context = contextvars.copy_context()
         self._stall_at_start: dict[str, tuple[int, Chance]] = {}
         self._states: dict[str, tuple[bytes, Mapping[str, Any]]] = {}
-        """By partition: its state as it was read last."""
+        """By partition: its state as last read."""
 
     # ---- telling
 
@@ -139,11 +139,11 @@ class World:
         self.trace.note(words, node)
 
     def check(self, invariant: str, times: int = 1) -> None:
-        """`invariant` was evaluated."""
+        """Counts an evaluation of `invariant`."""
         self.checked[invariant] += times
 
     def waive(self, invariant: str) -> None:
-        """`invariant` could not break where it was evaluated: its premise did not hold."""
+        """Counts an evaluation of `invariant` that could not fail, because its premise did not hold."""
         self.waived[invariant] = self.waived.get(invariant, 0) + 1
 
     def struck(self, fault: str, times: int = 1) -> None:
@@ -151,7 +151,7 @@ class World:
             self.faults[fault] = self.faults.get(fault, 0) + times
 
     def violated(self, invariant: str, sentence: str, partition: str = "", node: str = "") -> None:
-        """An invariant does not hold, now."""
+        """`invariant` does not hold."""
         if len(self.violations) >= _VIOLATIONS_TOLD:
             return
         self.violations.append(Violation(invariant, sentence, self.loop.now_ns, partition, node))
@@ -165,7 +165,7 @@ class World:
         )
 
     def excuse(self, invariant: str, sentence: str, partition: str = "", node: str = "") -> None:
-        """An invariant does not hold, but its premise did not either."""
+        """`invariant` does not hold, and neither does its premise."""
         self.excused.append(Violation(invariant, sentence, self.loop.now_ns, partition, node))
 
     def _process(self, process: Incarnation, what: str, words: str) -> None:
@@ -193,7 +193,7 @@ class World:
         self._process(process, "starts", "the coordinator starts")
 
     def _committed(self, operation: Any, session_id: int, result: Any, zxid: int) -> None:
-        """Whoever waits for a transaction of ZooKeeper hears of it when all who watch have seen it."""
+        """Tells those that wait for a ZooKeeper transaction, when all watchers have seen it."""
         self.on_commit(operation, session_id, result, zxid)
         if self.events.awaited(ZK) and self.coordinator is not None:
             writer = self.coordinator.session_nodes.get(session_id, "")
@@ -243,7 +243,7 @@ class World:
             self.context.copy().run(self.begin_again[name])
 
     def start_broker(self, name: str) -> None:
-        """Starts the broker's process; where it ends by itself it is started again a second later, as init would."""
+        """Starts the broker's process; when it ends by itself it is started again a second later, as by init."""
         node = self.nodes[name]
         if node.alive or self.held_down.get(name, 0) > 0:
             return
@@ -285,7 +285,7 @@ class World:
         self.struck("slow-cpu", min(1, process.stalls))
 
     def _ended(self, name: str, process: Incarnation, error: BaseException) -> None:
-        """A broker could not start or go on. That is a finding unless its disk gave it a reason."""
+        """A broker could not start or go on. That is a violation unless its disk was the reason."""
         node = self.nodes[name]
         self._process(process, "down", f"ends: {error!r}")
         foreseen = isinstance(error, OSError | KafkaError | ConfigError | BrokerStartError | ZooKeeperError)
@@ -333,15 +333,16 @@ class World:
         return outcome
 
     def lose_power_or_die(self, name: str, chance: Chance) -> bool:
-        """The broker loses power if every ISR has another member, so that nothing that is committed may be lost by it;
-        else it is killed. `start_out_of_sync` is to follow."""
+        """The broker loses power if every ISR has another member, so that no committed record can be lost by it; else
+        it is killed. `start_out_of_sync` is to follow."""
         if any(isr == [broker_number(name)] for isr in self._isrs()):
             return self.kill(name)
         loss = Loss(chance.share(), chance.share() * 0.5, chance.share(), chance.one_of([None, 0.0, 0.5]))
         return self.lose_power(name, loss, chance) is not None
 
     async def start_out_of_sync(self, name: str) -> None:
-        """Starts the broker when it is in no ISR that has another member: none may take what it lost for committed."""
+        """Starts the broker when it is in no ISR that has another member, so that nothing it lost counts as
+        committed."""
         number = broker_number(name)
         await self.until(
             lambda: not any(number in isr and len(isr) > 1 for isr in self._isrs()), f"{name} out of every ISR"
@@ -390,7 +391,7 @@ class World:
         return True
 
     def disturbed(self, name: str) -> bool:
-        """Whether the node stands still, is slow, is behind ZooKeeper, or cannot reach it."""
+        """Whether the node is paused or slow, or is behind ZooKeeper or cannot reach it."""
         process = self.nodes[name].process
         if process is None or process.hindered or self.coordinator is None or not self.nodes[ZOOKEEPER].alive:
             return True
@@ -407,18 +408,18 @@ class World:
         return self.nodes[name].disk.armed or self.nodes[name].volume.free is not None
 
     def links_to_zookeeper(self, name: str) -> tuple[Link, Link]:
-        """There and back."""
+        """Both directions."""
         return self.network.link(name, ZOOKEEPER), self.network.link(ZOOKEEPER, name)
 
     # ---- looking
 
     def tree_node(self, path: str) -> Znode:
-        """What the coordinator's tree has at `path`, as brokers name it, who may have a chroot. Raises `NoNode`."""
+        """The node of the coordinator's tree at `path`, a path within the brokers' chroot. Raises `NoNode`."""
         assert self.coordinator is not None
         return self.coordinator.committed.node(absolute(path, self._chroot))
 
     def as_named(self, operation: Any) -> Any:
-        """An operation of the coordinator's with its paths as brokers name them."""
+        """An operation of the coordinator with its paths within the brokers' chroot."""
         if not self._chroot:
             return operation
         named = copy.copy(operation)
@@ -465,7 +466,8 @@ class World:
         return ",".join(f"{name}:{_BROKER_PORT}" for name in self.broker_names)
 
     async def until(self, fact: Callable[[], object], what: str, timeout_s: float = 120) -> None:
-        """Raises `TimeoutError` naming `what` when `fact` has not become true: the system did not recover (L1)."""
+        """Waits until `fact` is true. Raises `TimeoutError` naming `what` when it is not in time: the system did not
+        recover (L1)."""
         deadline_ns = self.loop.now_ns + round(timeout_s * NS)
         while not fact():
             if self.loop.now_ns > deadline_ns:
@@ -475,8 +477,8 @@ class World:
     def client(
         self, story: Callable[[Runtime, Cluster], Awaitable[T]], name: str, *, again: bool = False
     ) -> asyncio.Future[T]:
-        """Runs `story` in a process of a machine of its own, with a client; the future is its outcome, which it never
-        has when it is killed. One that may be killed begins `again` when it is started again."""
+        """Runs `story` in a process on a machine of its own, with a client. The future is its outcome; a killed client
+        has none. With `again` a client may be killed and started again, and begins its story anew."""
         node = self.nodes.get(name)
         if node is None:
             node = self.nodes[name] = Node(self.loop, self.network, Chance(self.seed, "clients"), name)
@@ -512,7 +514,7 @@ _VIOLATIONS_TOLD: Final = 50
 
 
 def leading_logs(world: World, topics: Iterable[str]) -> dict[TopicPartition, tuple[str, Log]]:
-    """By partition: who leads it, and its log."""
+    """By partition: its leader's node, and the leader's log."""
     found: dict[TopicPartition, tuple[str, Log]] = {}
     for name, broker in world.brokers.items():
         for partition in broker.replicas.leader_partitions:

@@ -1,10 +1,10 @@
-"""The simulated ensemble: the product's own coordinator as the one logical server, and what an ensemble adds to it.
+"""The simulated ensemble: the product's own coordinator as one logical server, with the effects of several.
 
-An ensemble has several front ends. One may be behind: then its clients read an older state, and their watches fire
-late, until they ask for `sync`; a client's own writes it always sees, as its front end answers only when it has applied
-them. `FrontEnd` is such a server for the clients of one node. Sessions end by the server's decision alone; their
-ephemeral znodes may go late; a connection may break with its request done or not; a session may be refused as not
-authenticated. Every transaction is told to `on_commit`, which is what the checkers see of ZooKeeper.
+An ensemble has several front ends. One may be behind: its clients then read an older state, and their watches fire
+late, until they ask for `sync`. A client always sees its own writes, because its front end answers only when it has
+applied them. `FrontEnd` is such a server for the clients of one node. Sessions end by the server's decision alone;
+their ephemeral znodes may be deleted late; a connection may break with its request done or not; a session may be
+refused as not authenticated. Every transaction is told to `on_commit`, by which the checkers watch ZooKeeper.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ _WRITES: Final = frozenset(
 )
 
 OnCommit = Callable[[ZkOperation[Any], int, Any, int], None]
-"""Told every transaction that was done: the operation, the session, its result, the zxid."""
+"""Called with every committed transaction: the operation, the session, its result, the zxid."""
 
 
 class CommittedTree(DataTree[ServerConnection]):
-    """The ensemble's tree; what is written to it is told to its front ends and to `on_commit`."""
+    """The ensemble's tree; its writes are told to the front ends and to `on_commit`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,9 +92,9 @@ class FrontEnd:
         self._answers: deque[tuple[int, ServerConnection, bytes]] = deque()
         """Answers that wait until the transaction is applied here."""
         self._due: dict[ServerConnection, int] = {}
-        """How many answers of a connection wait."""
+        """By connection: how many answers wait."""
         self._requests: dict[ServerConnection, deque[bytes]] = {}
-        """Requests that wait for the answers before theirs."""
+        """Requests that wait for the answers to earlier ones."""
 
     def learn(
         self, operation: ZkOperation[Any], session_id: int, identities: tuple[Identity, ...], zxid: int, now_ms: int
@@ -119,14 +119,14 @@ class FrontEnd:
                 self.ensemble.request(connection, requests.popleft())
 
     def postponed(self, connection: ServerConnection, frame: bytes) -> bool:
-        """Whether the request has to wait for answers to requests before it; then it is carried out after them."""
+        """Whether the request has to wait for answers to earlier requests; it is then carried out after them."""
         if not self._due.get(connection):
             return False
         self._requests.setdefault(connection, deque()).append(frame)
         return True
 
     def answer(self, connection: ServerConnection, frame: bytes) -> None:
-        """Sends `frame` when all that is committed now is applied here."""
+        """Sends `frame` when everything committed by now is applied here."""
         if not self._backlog and not self._answers:
             connection.send(frame)
             return
@@ -137,7 +137,7 @@ class FrontEnd:
 
 
 class CollectedConnection(ServerConnection):
-    """Its answers can be collected, to be sent later."""
+    """A connection whose answers can be collected and sent later."""
 
     __slots__ = ("answers",)
 
@@ -176,7 +176,7 @@ class Ensemble(CoordinatorServer):
         self.committed = CommittedTree()
         self.tree = self.committed
         self.lose_requests: dict[str, list[bool]] = {}
-        """By node: its next writes break their connection; done (True) or not."""
+        """By node: its next writes break their connection, with the write done (True) or not."""
         self.refuse_sessions: dict[str, None] = {}
         self.ephemerals_late_ms = 0
         self._ending_late: dict[int, Session[ServerConnection]] = {}
@@ -185,14 +185,14 @@ class Ensemble(CoordinatorServer):
         self._process = copy_context()
 
     def inherit(self, before: Ensemble) -> None:
-        """Takes over what is remembered of clients from the process before."""
+        """Takes over from the former process what is remembered of clients."""
         self.session_nodes = before.session_nodes
         self.struck = before.struck
         self.ephemerals_late_ms = before.ephemerals_late_ms
         self.refuse_sessions = before.refuse_sessions
 
     def later(self, delay_ms: int, callback: Callable[..., object], *arguments: Any) -> None:
-        """In its own process, which may be dead by then, and not in that of a fault that struck it."""
+        """Runs a callback in the ensemble's own process, which may be dead by then, and not in that of the fault."""
         self._loop.call_later(delay_ms / 1000, callback, *arguments, context=self._process)
 
     def node_of(self, connection: ServerConnection) -> str:
@@ -211,7 +211,7 @@ class Ensemble(CoordinatorServer):
         return len(ended)
 
     def fall_behind(self, node: str, lag_ms: int) -> None:
-        """From now on the node talks to a front end that is behind."""
+        """From now on the node is served by a front end that is behind."""
         if node in self.committed.front_ends:
             return
         self._drop_connections(node)
@@ -265,7 +265,8 @@ class Ensemble(CoordinatorServer):
             super()._end_session(session)
 
     def _save_snapshot(self) -> None:
-        """With the sessions that are over for their clients alone: nothing else ends their znodes after a crash."""
+        """Includes sessions that are over for their clients only: after a crash nothing else would delete their
+        znodes."""
         live = self.sessions.live
         self.sessions.live = {**live, **self._ending_late}
         try:

@@ -10,11 +10,11 @@ from barnabas.sim.plans.plan import MS, Action, number_of
 from barnabas.sim.world.world import ZOOKEEPER, World
 
 Strike: TypeAlias = Callable[[Action, Chance], Callable[[], None] | None]
-"""Begins a fault; returns how it is undone, where it did something that lasts."""
+"""Begins a fault; returns how to undo it, where it lasts."""
 
 
 class ZooKeeperFaults:
-    """`node_of` says whom an action means."""
+    """`node_of` resolves the node of an action."""
 
     def __init__(self, world: World, node_of: Callable[[Action], str]) -> None:
         self.world = world

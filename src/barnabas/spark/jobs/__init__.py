@@ -1,9 +1,9 @@
-"""Jobs that run on Spark: what ``barnabas spark`` does, each as functions that take a session and DataFrames.
+"""The jobs of ``barnabas spark``, each as functions that take a session and DataFrames.
 
-The command adds arguments, a progress bar and an output format, and nothing else. Whatever decides (what a commit
-covers, where replicas part, which epoch an offset has) is plain Python in modules that import no Spark.
+The command adds only arguments, a progress bar and an output format. Decisions (the offsets of a commit, the divergence
+of replicas, the epoch of an offset) are plain Python in modules that import no Spark.
 """
 
 
 class JobError(RuntimeError):
-    """A job can't do what it was asked for; the text is a sentence that says why, and what to do."""
+    """A job can't be done; the text is a sentence that says why, and what to do."""

@@ -1,10 +1,10 @@
 """``archive``: topics into Parquet files, exactly once, by commits of offset ranges; small ones compacted; resumes.
 
-Each round fixes the ranges on the driver, lets executors read exactly those and write files that nobody sees, and makes
-one commit of ranges and files (see `commits`). A task that runs twice writes files that the commit doesn't name; a job
-that is killed is run again from the last commit. So nothing depends on Spark's checkpoints.
+In each round the driver fixes the ranges, executors read exactly these and write files that no reader sees yet, and the
+driver makes one commit of ranges and files (see `commits`). A task that runs twice writes files that the commit doesn't
+name; a killed job goes on from the last commit. So nothing depends on Spark's checkpoints.
 
-The files can be those of a Delta or an Iceberg table (see `tables`): the driver adds them, executors write as ever.
+The files can belong to a Delta or Iceberg table (see `tables`): the driver adds them; executors write in the same way.
 
 Each record keeps its partition, offset, leader epoch, topic id and cluster id; its file's directory names its topic.
 """
@@ -49,7 +49,7 @@ KEPT_MS: Final = 7 * 24 * 3_600_000
 
 @dataclass
 class Archived:
-    """What one call of `archive` did."""
+    """The result of one call of `archive`."""
 
     records: int = 0
     offsets: int = 0
@@ -62,7 +62,7 @@ class Archived:
 
 
 class Ahead(NamedTuple):
-    """What is to be archived of a source; `start`: where its archive ends, or where its log begins if it has none."""
+    """The offsets of a source to archive; `start` is the end of its archive, or the start of its log without one."""
 
     source: PartitionLife
     start: int

@@ -3,15 +3,15 @@
 ``ARCHIVE/topic=T/day=D/*.parquet`` are the records, in the layout that every Parquet reader knows. Beside them,
 ``ARCHIVE/_archive/commits/N.json`` say which files count and which offsets they cover. A commit is made in three steps:
 
-1. Spark writes files into ``_archive/staging/NAME``.
-2. The commit's file, with the ranges and the files' final names, is linked under its number. This is the atomic act:
-   before it nothing happened, after it everything did, and of two writers only one can have the number.
-3. The files are moved to their final names, and files that the commit replaces (a compaction) are deleted. Where the
-   archive is a Delta or an Iceberg table, the table takes the commit up (see `tables`).
+1. Spark writes files into ``_archive/staging/NAME``. 2. The commit's file, with the ranges and the files' final names,
+is linked under its number. This is the atomic step: before it the commit does not exist, after it the commit is
+complete, and of two writers only one can get the number. 3. The files are moved to their final names, and files that
+the commit replaces (a compaction) are deleted. If the archive is a Delta or Iceberg table, the commit is added to the
+table (see `tables`).
 
-`Archive.settle`, at the start of every job that writes, does step 3 of the last commit again if a kill came between,
-and deletes what this machine staged for commits that never were. So nothing of an attempt that failed is ever among
-the data.
+At the start of every job that writes, `Archive.settle` repeats step 3 of the last commit, in case a kill came between,
+and deletes files that this machine staged for commits that were never made. So files of a failed attempt are never
+among the data.
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
-"""``audit``: whether every acknowledged record is there once, unchanged and in its order, or which are not.
+"""``audit``: checks that every acknowledged record is there once, unchanged and in its order, and names those that
+fail.
 
-Two frames of the same columns are compared, `expected` (a manifest, an archive) and `found` (a topic, an archive). Each
-row is a record with an ``id`` that tells it from all others. Two passes, so that the usual case, in which everything is
-there, moves almost nothing between executors:
+It compares two frames with the same columns, `expected` (a manifest, an archive) and `found` (a topic, an archive).
+Each row is a record with a unique ``id``. There are two passes, so that the usual case, in which all records are there,
+moves almost nothing between executors:
 
-1. Ids are hashed into `BUCKETS` buckets. Each side's rows are counted and the hashes of what is compared are summed by
-   bucket: sums don't depend on the order, a partial sum is made in each task, and a few thousand numbers come to the
-   driver. Buckets whose counts and sums agree hold the same rows (but for a collision of 96 bits).
-2. Only the buckets that differ are grouped by id and joined, which names each record.
+1. Ids are hashed into `BUCKETS` buckets. For each bucket and side, rows are counted and the hashes of the compared
+columns are summed: sums don't depend on the order, each task makes a partial sum, and a few thousand numbers come to
+the driver. Buckets with equal counts and sums have the same rows (except for a collision of 96 bits). 2. Only buckets
+that differ are grouped by id and joined, which names each record.
 
-The order is one window over (topic, partition, producer) by offset: a sequence that is not above the one before it.
+The order is checked by one window over (topic, partition, producer) by offset: each sequence must be above the one
+before.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ _MANIFEST: Final = {
 
 
 class AuditFinding(NamedTuple):
-    """One record that is not as it should be. `partition` and `offset` are -1 where they are not known."""
+    """One record that fails the audit. `partition` and `offset` are -1 if they are unknown."""
 
     kind: str
     id: str | None
@@ -60,8 +62,9 @@ class AuditFinding(NamedTuple):
 
 @dataclass(frozen=True)
 class Audit:
-    """The verdict. Counts are of records, None where the two sides don't tell enough; `duplicated` counts copies
-    beyond the first."""
+    """The verdict. Counts are of records, None if the columns of the two sides don't suffice; `duplicated` counts
+    copies beyond the first.
+    """
 
     place: str
     expected: int

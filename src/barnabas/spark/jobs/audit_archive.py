@@ -1,4 +1,4 @@
-"""The two sides of an audit in which an archive says what is to be there: the topic itself, or one replayed from it."""
+"""The two sides of an audit with an archive as the manifest: of the topic itself, or of a topic replayed from it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""``barnabas spark check``: what a program for the official connector has to change for ``format("barnabas")``.
+"""``barnabas spark check``: the changes that a program for the official connector needs for ``format("barnabas")``.
 
-The program is read, not run: chains of calls that contain ``.format("kafka")`` or ``.format("barnabas")``, with the
-options that stand in them as text. Pure.
+It reads the program and does not run it: it finds chains of calls with ``.format("kafka")`` or ``.format("barnabas")``,
+and their literal options. Pure.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _of_a_streams_sink(chain: _Chain, given: set[str]) -> Iterator[Remark]:
 
 
 class _Reader(ast.NodeVisitor):
-    """Follows chains of calls, also where a variable stands at their beginning."""
+    """Follows chains of calls, also if a variable is at their beginning."""
 
     def __init__(self) -> None:
         self.chains: list[_Chain] = []

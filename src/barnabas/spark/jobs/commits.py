@@ -1,4 +1,4 @@
-"""The commits of an archive as values, and what all of them cover (`archived` says how they are made). No Spark."""
+"""The commits of an archive as values, and the offsets that they cover (`archived` makes commits). No Spark."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Commit:
 
 @dataclass(frozen=True)
 class ArchiveSettings:
-    """What never changes about an archive."""
+    """The settings of an archive that never change."""
 
     cluster_id: str
     by: str
@@ -113,7 +113,7 @@ class ArchiveSettings:
 
 
 class Coverage(NamedTuple):
-    """What all commits together say of one source; the ranges are (start, end) and joined where they touch."""
+    """The offsets of one source in all commits; the ranges are (start, end), joined where they touch."""
 
     source: PartitionLife
     ranges: list[tuple[int, int]]

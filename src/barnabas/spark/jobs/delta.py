@@ -1,7 +1,7 @@
 """An archive's files as a Delta table, by delta-rs (PyPI's ``deltalake``).
 
-The number of the last commit that was added is the table's application transaction (Delta's ``txn`` action), which is
-part of the very commit that adds the files, and which log cleanup keeps.
+The number of the last added commit is the table's application transaction (Delta's ``txn`` action), which is part of
+the same table commit that adds the files, and which log cleanup keeps.
 """
 
 from __future__ import annotations

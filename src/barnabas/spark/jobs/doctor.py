@@ -1,7 +1,7 @@
-"""``doctor``: whether Spark here can reach and use a cluster: a line for each thing looked at, with what to do.
+"""``doctor``: checks that Spark can reach and use a cluster: a line for each check, with what to do.
 
-Looked at from three places: this Python (`of_this_machine`, no JVM), the cluster (`of_the_cluster`), and the executors'
-Pythons (`of_the_executors`), which are the ones that fetch and write.
+The checks run in three places: this Python (`of_this_machine`, no JVM), the cluster (`of_the_cluster`), and the
+executors' Pythons (`of_the_executors`), which fetch and write.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which leader epoch each offset was written in, asked of the leader (OffsetsForLeaderEpoch, KIP-101, KIP-320)."""
+"""Asks the leader for the leader epoch of each offset (OffsetsForLeaderEpoch, KIP-101, KIP-320)."""
 
 from __future__ import annotations
 

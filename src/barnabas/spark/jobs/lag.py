@@ -1,4 +1,4 @@
-"""``lag``: how far groups, streaming queries among them, are behind their topics: in records and in time. No Spark."""
+"""``lag``: the lag of groups, streaming queries among them, in records and in time. No Spark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from barnabas.wire.messages.list_groups import ListGroupsRequest
 
 
 class Lag(NamedTuple):
-    """One partition's; `behind_s` is the age of the first record that was not read, None where all were."""
+    """One partition's lag; `behind_s` is the age of the first unread record, None if all were read."""
 
     group: str
     topic: str

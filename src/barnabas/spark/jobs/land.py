@@ -1,11 +1,11 @@
 """``land``: a topic into a Delta or Iceberg table, exactly once; upserts, deletes, compaction.
 
-Each round fixes the offsets on the driver, lets executors read exactly those and write files that nobody sees, and
-makes one commit of the table (see `landed`), which has the files and where each partition goes on.
+In each round the driver fixes the offsets, executors read exactly these and write files that no reader sees yet, and
+the driver makes one commit of the table (see `landed`), with the files and the next offset of each partition.
 
-With a key a later record replaces the table's row of the same key, and a tombstone deletes it. That is done by copying:
-files that have such rows are written anew without them, in the same commit. So each reader of the format reads the
-table, and each round reads the key columns of all of it.
+With a key, a later record replaces the table's row of the same key, and a tombstone deletes it. This is done by
+copying: files with replaced rows are rewritten without them, in the same commit. So every reader of the format can read
+the table, but each round reads the key columns of the whole table.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _FORGET_EVERY_S: Final = 3600.0
 
 @dataclass
 class Landed:
-    """What a round did, or all of them."""
+    """The result of one round, or of all."""
 
     records: int = 0
     """Rows that were written; with a key, those that are new, changed or moved to another file."""
@@ -64,7 +64,7 @@ class Landed:
 
 @dataclass(frozen=True)
 class Job:
-    """What `land` was asked for."""
+    """The arguments of `land`."""
 
     spark: SparkSession
     bootstrap: Servers

@@ -1,9 +1,8 @@
 """A Delta or Iceberg table that a topic lands in. No Spark, no JAR.
 
-Each commit of the table has the files that it adds and takes out, and the offset that each partition of the topic goes
-on at: in Delta as one application transaction (``txn``) for a partition, in Iceberg as the table's property
-`OFFSETS`, set in the same transaction, and in the snapshot's summary. So there is no second place that could say
-otherwise:
+Each commit of the table has the files that it adds and removes, and the next offset of each partition of the topic: in
+Delta as one application transaction (``txn``) for each partition, in Iceberg as the table's property `OFFSETS`, set in
+the same transaction, and in the snapshot's summary. So the table and the offsets cannot disagree:
 
 - a kill before the commit leaves files that no reader sees, and the same offsets are read again;
 - a kill after it leaves nothing to do: the next run begins at the offsets that the table has.
@@ -43,7 +42,7 @@ FORMATS: Final = TABLE_FORMATS[1:]
 
 @dataclass(frozen=True)
 class Landing:
-    """What lands in a table; it never changes."""
+    """The settings of a table's landing; they never change."""
 
     topic: str
     topic_id: str

@@ -1,7 +1,7 @@
 """A topic's table in Delta's format, by delta-rs (PyPI's ``deltalake``).
 
-Where a partition goes on is the version of the application transaction ``barnabas-land/TOPIC_ID/PARTITION``, which is
-part of the commit that adds the records before it, and which log cleanup and checkpoints keep.
+The next offset of a partition is the version of the application transaction ``barnabas-land/TOPIC_ID/PARTITION``, which
+is part of the commit that adds the records before it, and which log cleanup and checkpoints keep.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A topic's table in Iceberg's format, by ``pyiceberg``.
 
-Where the partitions go on is the table's property `OFFSETS`, set in the transaction that adds the records before it, so
-that it outlives snapshots that expire; each snapshot's summary has it as well. A commit without files makes an empty
-snapshot, since by the snapshot another job sees that somebody committed in between.
+The next offsets of the partitions are the table's property `OFFSETS`, set in the transaction that adds the records
+before them, so that it outlives expired snapshots; each snapshot's summary has it as well. A commit without files makes
+an empty snapshot, since another job notices a commit in between by its snapshot.
 """
 
 from __future__ import annotations

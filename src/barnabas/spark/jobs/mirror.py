@@ -1,10 +1,10 @@
 """``mirror``: topics of one cluster into another, exactly once, and the groups' offsets translated.
 
 A streaming query reads with read_committed and writes each micro-batch in one transaction of the target cluster, into
-the same partitions and in the same order. Offsets differ there: transactions take offsets for their markers, and the
-source may have lost some to compaction. So each record is given a header, `SOURCE_OFFSET`, with its offset in the
-source. It grows with the target's offset, and a group's offset is translated by a binary search for it: no table of
-offsets has to be kept, and any reader can tell where a record came from.
+the same partitions and in the same order. The offsets differ in the target: transactions take offsets for their
+markers, and compaction may have removed some in the source. So each record gets a header, `SOURCE_OFFSET`, with its
+offset in the source. It rises with the target's offset, so a binary search translates a group's offset: no table of
+offsets is needed, and any reader can tell where a record came from.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _OF_THE_TOPIC: Final = 1
 
 
 class Translated(NamedTuple):
-    """A group's offset in the source, and where that is in the target."""
+    """A group's offset in the source, and the same position in the target."""
 
     group: str
     topic: str

@@ -1,4 +1,4 @@
-"""``profile``: what is in topics: sizes, rates, how keys and partitions are skewed, and what each codec would save."""
+"""``profile``: the content of topics: sizes, rates, the skew of keys and partitions, and the savings of each codec."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``barnabas spark run PROGRAM.py``: a program of one's own, begun again in the same session when its query fails."""
+"""``barnabas spark run PROGRAM.py``: runs a user's program, and again in the same session when its query fails."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """``replay``: an archive's records back into topics, with their keys, headers, timestamps, partitions and order.
 
-One task writes a partition, in the order of the archived offsets, so the order is kept. A rate limit is kept by each
-task for its share: it hands on a tenth of a second's worth of records and waits for the next tenth. The sink is
-idempotent within a task; a task that fails and is run again writes its records again, which an audit of the topic
-against the archive shows.
+One task writes a partition, in the order of the archived offsets, so the order is kept. Each task keeps its share of
+the rate limit: it writes a tenth of a second's worth of records and waits for the next tenth. The sink is idempotent
+within a task; a failed task that is run again writes its records again, which an audit of the topic against the archive
+finds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Where Spark writes files that no commit names yet: in an archive's or a table's directory, a place for each machine.
+"""The staging directory for files that no commit names yet: one for each machine, in an archive's or table's directory.
 
-A lock keeps a second writer of this machine out, so what lies in this machine's place was left by one that was killed.
-A writer of another machine may be at work: the commit keeps one of the two out, and until then its files are its own.
+A lock excludes a second writer on the same machine, so files in this machine's directory are those of a killed writer.
+A writer on another machine may be at work: only one of the two can commit, and until then each has its own files.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
 """A Delta or Iceberg table that lists an archive's files, beside the archive's own commits. No Spark, no JAR.
 
-Executors write Parquet files, as they do for an archive without a table. When a commit has its number, and its files
-have their places, the driver adds them to the table in one act, which also writes the commit's number into the table.
-A commit whose number is there is not added again. So each commit is in the table once, whenever a kill came:
+Executors write Parquet files, as for an archive without a table. When a commit has its number, and its files are in
+their places, the driver adds them to the table in one transaction, which also writes the commit's number into the
+table. A commit whose number is in the table is not added again. So each commit is in the table once, whenever the job
+is killed:
 
-- before the commit has its number: the files are nobody's, and their offsets are read again;
-- between that and the table: `Archive.settle` of the next run finds the number missing in the table, and adds, as it
-  does with all commits that a table lost or lacks;
+- before the commit has its number: no commit names the files, and their offsets are read again;
+- between that and the table: `Archive.settle` of the next run finds the number missing in the table and adds the
+  commit, as it does with all commits that a table lacks;
 - after: it finds the number, and adds nothing.
 
-Readers take what the table lists. Another program may compact the table, or delete from it.
+Readers read the files that the table lists. Another program may compact the table, or delete from it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _CONFLICTS_MAX: Final = 20
 
 
 class TableConflict(Exception):
-    """Another program changed the table between our look at it and our commit; nothing was changed by us."""
+    """Another program changed the table between our read and our commit; we changed nothing."""
 
 
 class ArchiveTable(ABC):

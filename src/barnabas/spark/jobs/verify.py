@@ -1,7 +1,7 @@
-"""``verify``: replicas against replicas, batch by batch with CRCs up to the high watermark, a task a partition.
+"""``verify``: compares replicas, batch by batch with CRCs up to the high watermark, one task for each partition.
 
-Executors read the log directories as files, of a cluster that runs or is stopped; every executor must see all of them.
-The high watermark is the largest that any replica's checkpoint says: whatever lies below it was committed.
+Executors read the log directories as files, of a running or a stopped cluster; every executor must see all of them. The
+high watermark is the largest in any replica's checkpoint: all offsets below it were committed.
 """
 
 from __future__ import annotations

@@ -2,23 +2,22 @@
 
 Theory of operation. A *session* is the server's: it lives through any number of connections, and only the server ends
 it. A *connection* serves one session until it breaks; then everything that was sent and not answered fails with
-``ConnectionLoss``, which means "unknown, read again", and the next connection takes up the same session and sets its
-watches again. What was never sent stays in the queue.
+``ConnectionLoss``, which means "unknown, read again", and the next connection resumes the same session and sets its
+watches again. Unsent requests stay in the queue.
 
-When a server answers a reconnect with "that session is over", everything fails with ``SessionExpired`` from then on,
-also what is submitted later, until the new session has begun. In between the ``before_initializing_session`` hooks run,
-one after the other; then a new session is made, for as long as it takes, and the ``after_initializing_session`` hooks
-run. Hooks are awaited in a story of their own: connections come and go meanwhile, so a hook may use the client, and a
-story that a hook waits for (the controller's event that is being processed) gets its ``SessionExpired`` at once and
-ends. Nothing here ever waits for a hook's owner to read from ZooKeeper. A server that does not believe who we are ends
-the session in the same way (``AuthFailed``), with the ``on_auth_failure`` hooks first; it is tried again and again.
+When a server answers a reconnect with "session expired", all requests fail with ``SessionExpired``, also later ones,
+until the new session has begun. In between the ``before_initializing_session`` hooks run, one after the other. Then the
+client establishes a new session, for as long as it takes, and the ``after_initializing_session`` hooks run. Hooks are
+awaited in a story of their own. Connections come and go meanwhile, so a hook may use the client; and a story that a
+hook waits for (such as the controller's current event) gets its ``SessionExpired`` at once and ends. The client never
+waits for a hook's owner to read from ZooKeeper. A server that refuses the credentials ends the session in the same way
+(``AuthFailed``), with the ``on_auth_failure`` hooks first; the client tries again and again.
 
-Watches are one-shot, as ZooKeeper's. A read of a path sets one when a handler is registered for that path, as Kafka's
-``ZooKeeperClient`` does it; the handler is told the kind of event only and reads again. Handlers are called while the
-bytes are taken in, before the answers that came after the event. Handlers outlive sessions, their watches do not: after
-a new session their owner reads again, in its ``after_initializing_session`` hook. Persistent watches (`add_watch`) are
-set again on every connection, by every session; their watchers are told when there is a new one, because nobody tells
-them what happened in between.
+Watches are one-shot, as ZooKeeper's. As in Kafka's ``ZooKeeperClient``, a read sets a watch if a handler is registered
+for its path; the handler gets only the kind of event and reads again. Handlers are called while the bytes are received,
+before the answers that came after the event. Handlers outlive sessions, their watches do not: after a new session their
+owner reads again, in its ``after_initializing_session`` hook. Persistent watches (`add_watch`) are set again on every
+connection and in every session; their watchers are notified of a new one, because events in between are lost.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """A broker's ``zookeeper.*`` configuration as a client.
 
-Where Kafka reads a JVM's properties or a JAAS file, there are keys of our own: ``barnabas.zookeeper.sasl.username`` and
-``.password`` (DIGEST-MD5) or ``.jaas.config`` (GSSAPI), ``barnabas.zookeeper.auth`` for further identities
-(``digest:user:password``), and ``barnabas.zookeeper.jute.maxbuffer`` for what the servers' ``jute.maxbuffer`` is where
-it is not the default. The key ``zookeeper.clientCnxnSocket`` is accepted and means nothing: the one socket there is
-speaks TLS when told to.
+Kafka reads some settings from a JVM's properties or a JAAS file; here they have keys of their own:
+``barnabas.zookeeper.sasl.username`` and ``.password`` (DIGEST-MD5) or ``.jaas.config`` (GSSAPI),
+``barnabas.zookeeper.auth`` for further identities (``digest:user:password``), and ``barnabas.zookeeper.jute.maxbuffer``
+for servers with another ``jute.maxbuffer`` than the default. ``zookeeper.clientCnxnSocket`` is accepted without effect,
+since the client's only kind of socket supports TLS.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""One TCP connection to one server: the handshake, who we are, the watches, then packets matched to requests in order.
+"""One TCP connection to one server: handshake, authentication, watches, then packets matched to requests in order.
 
 ::
 
     GREETING   --- the server took the session up --->  SASL (only with a user to prove)  --- proved --->  READY
         any    --- bytes that make no sense, silence, the server's or our own wish --->  closed
 
-Behind the greeting, and before any request, identities are sent (``auth``) and the session's watches are set again.
-Requests go out in the order of their submission and are answered in that order; what was sent and not answered when
-the connection ends is given back to the owner, who says what that means.
+After the greeting, and before any request, the client sends its identities (``auth``) and sets the session's watches
+again. Requests go out in the order of their submission and are answered in that order. When the connection ends, the
+owner gets all unanswered requests back.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _SASL_REFUSED: Final = (ZkErrorCode.AUTH_FAILED, ZkErrorCode.SESSION_CLOSED_REQU
 
 @dataclass(frozen=True, slots=True)
 class ClientSecurity:
-    """How a client reaches servers and who it says it is.
+    """A client's TLS, login and identities.
 
     `sasl` comes before anything else; `auth` are further identities, such as ``("digest", b"user:word")``.
     A certificate (scheme x509) is part of `tls`.
@@ -64,7 +64,7 @@ class ClientSecurity:
 
 
 class Request:
-    """One operation on its way: queued, then sent, then answered."""
+    """One operation: queued, then sent, then answered."""
 
     __slots__ = ("chroot", "future", "op", "path", "sent_ms", "watch")
 
@@ -78,7 +78,7 @@ class Request:
 
 
 class ConnectionOwner(Protocol):
-    """Whom a connection tells what happens on it."""
+    """The owner of a connection, which gets its events."""
 
     @property
     def request_bytes_max(self) -> int:
@@ -117,7 +117,7 @@ class Phase(Enum):
 
 
 class ClientConnection(asyncio.Protocol):
-    """See the module's text. `ready` and `closed` are done when that is so (`ready` also when it will never be)."""
+    """See the module. The futures `ready` and `closed` are done when the connection is (`ready` also if it fails)."""
 
     def __init__(
         self,

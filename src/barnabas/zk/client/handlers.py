@@ -1,4 +1,4 @@
-"""Who is told of what happens at ZooKeeper: of one znode, of its children, of the session."""
+"""Handlers of ZooKeeper's events: of one znode, of its children, of the session."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class ZNodeChangeHandler:
-    """Told when the znode at `path` is made, deleted or rewritten."""
+    """Called when the znode at `path` is created, deleted or rewritten."""
 
     path: str
     handle_creation: Callable[[], None] = nothing
@@ -28,7 +28,7 @@ class ZNodeChangeHandler:
 
 @dataclass(frozen=True, slots=True)
 class ZNodeChildChangeHandler:
-    """Told when a child of `path` comes or goes."""
+    """Called when a child of `path` is created or deleted."""
 
     path: str
     handle_child_change: Callable[[], None] = nothing
@@ -36,7 +36,8 @@ class ZNodeChildChangeHandler:
 
 @dataclass(frozen=True, slots=True)
 class StateChangeHandler:
-    """Told of a session that is over: before a new one is made, and after; and when the servers refuse who we are.
+    """Called when a session has ended, before and after a new one is established, and when the servers refuse the
+    login.
 
     Hooks may be coroutine functions; each is awaited before the next one is called.
     """

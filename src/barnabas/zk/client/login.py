@@ -1,4 +1,4 @@
-"""How a client proves by SASL who it is, on every connection anew: DIGEST-MD5 by a password, GSSAPI by Kerberos.
+"""A client's login by SASL, on every connection anew: DIGEST-MD5 by a password, GSSAPI by Kerberos.
 
 One exchange is a generator of tokens, as towards brokers (`barnabas.security.sasl`). ZooKeeper's server answers each,
 and the last one of GSSAPI with nothing.
@@ -45,7 +45,7 @@ class DigestMd5Login:
 
 @dataclass(frozen=True, slots=True)
 class KerberosLogin:
-    """GSSAPI at the server ``zookeeper/host``, or at what the fields say instead (``SaslServerPrincipal``)."""
+    """GSSAPI for the server's principal ``zookeeper/host``, or that of the fields (``SaslServerPrincipal``)."""
 
     mechanism = "GSSAPI"
 

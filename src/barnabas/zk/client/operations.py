@@ -11,7 +11,7 @@ from barnabas.zk.protocol.ops import Create, Delete, Exists, GetChildren, GetDat
 
 
 class ZooKeeperOperations:
-    """Each raises the `ZooKeeperError` that the server answers, or `ConnectionLoss` where nobody knows the answer."""
+    """Each method raises the server's `ZooKeeperError`, or `ConnectionLoss` if the outcome is unknown."""
 
     @abstractmethod
     def submit(self, op: ZkOperation[Any]) -> asyncio.Future[Any]: ...

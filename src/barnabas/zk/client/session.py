@@ -1,8 +1,8 @@
-"""What a client knows of its session: who it is, how far it has seen, and which watches stand at the server. Pure.
+"""A client's view of its session: its id, the last zxid it has seen, and the watches at the server. Pure.
 
-A one-shot watch is noted when the read that set it is answered, and struck off when its event comes; on a new
-connection all that are noted are set again, and the server tells at once of whatever changed since `last_zxid`. A
-persistent watch is noted until it is removed, and goes over into the next session too.
+A one-shot watch is added when the read that set it is answered, and removed when its event arrives. On a new connection
+all watches are set again, and the server at once sends events for all changes since `last_zxid`. A persistent watch
+stays until it is removed, also in the next session.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The states of a client's connection, and the errors of one that does not come about."""
+"""The states of a client's connection, and the errors of a connection that fails."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barnabas.zk.protocol.errors import AuthFailed, ConnectionLoss, ZooKeeperErr
 
 
 class ZooKeeperTimeout(ZooKeeperError):
-    """No connection came about within the connection timeout."""
+    """There was no connection within the connection timeout."""
 
     def __init__(self, connect: str, timeout_ms: int, cause: str) -> None:
         super().__init__(ConnectionLoss.code)

@@ -1,1 +1,1 @@
-"""Whole trees looked at from outside: read, checked, moved to another ZooKeeper."""
+"""Reads whole trees of znodes, checks them, and moves them to another ZooKeeper."""

@@ -1,4 +1,4 @@
-"""A tree of znodes as it was read: the story that reads one, and the image that decisions are made from."""
+"""The image of a tree of znodes, and the story that reads it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def creations_of(stat: Stat) -> int:
 
 
 class ReadZNode(NamedTuple):
-    """One znode as it was read; `acls` is None where they were not asked for."""
+    """One znode as it was read; `acls` is None if they were not requested."""
 
     path: str
     data: bytes | None

@@ -1,8 +1,8 @@
-"""What stands in the way of a migration to KRaft (KIP-866), by a cluster's znodes and a broker's file. Pure.
+"""Finds obstacles to a migration to KRaft (KIP-866), in a cluster's znodes and a broker's file. Pure.
 
-The rules are what Apache Kafka 3.9's controllers stumble over when they take a cluster over from ZooKeeper, or when it
-is taken back from them: `ZkMigrationClient`, `KRaftMigrationDriver`, `KafkaConfig`, and the issues that are named. What
-is wrong with a cluster apart from that is `check`'s.
+The rules name states in which Apache Kafka 3.9's controllers fail when they migrate a cluster from ZooKeeper, or when
+it is migrated back: `ZkMigrationClient`, `KRaftMigrationDriver`, `KafkaConfig`, and the named issues. `check` finds all
+other faults of a cluster.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FILE: Final = "server.properties"
 
 @dataclass(frozen=True, slots=True)
 class MigrationState:
-    """What ``/migration`` holds; `offset` is -1 until the znodes were copied (``initialZkMigrationComplete``)."""
+    """The content of ``/migration``; `offset` is -1 until the znodes were copied (``initialZkMigrationComplete``)."""
 
     kraft_controller_id: int
     kraft_controller_epoch: int

@@ -1,22 +1,22 @@
 """A tree moved from one ZooKeeper to another: the lines of an export, and the story of an import.
 
-What a move keeps. Data and ACLs as they are, and each znode's counters as far as the protocol lets a client bring them
-up: its version by setting its data as often, and the number of children ever made below it by making and deleting one
-as often. Both mean something. Kafka numbers generated broker ids by the version of ``/brokers/seqid``, so a version
-that begins again gives ids out twice; and brokers that saw ``config_change_0000000041`` overlook every change that a
-counter which begins again would number lower. zxids, times and sessions are the server's own: they cannot be kept, and
-after a move every broker registers anew, with a new epoch. For the same reason ephemeral znodes stay behind: their
-owners' sessions do not exist at the other server, and whoever lives makes its own again.
+A move keeps data and ACLs. It also keeps each znode's counters, as far as the protocol lets a client raise them: the
+version by setting the data as often, and the number of children ever created by creating and deleting one as often.
+Both matter. Kafka generates broker ids from the version of ``/brokers/seqid``, so a version that begins again gives ids
+out twice; and brokers that saw ``config_change_0000000041`` ignore every change with a lower number. zxids, times and
+sessions are the server's own and cannot be kept: after a move every broker registers anew, with a new epoch. For the
+same reason ephemeral znodes are not moved: their sessions do not exist at the other server, and live brokers create
+them again.
 
-An import can be broken off at any time and run again: whatever is there with the same data and ACLs is gone on with,
-for every step is a compare-and-set and data is never set to anything but its own. A znode that is there with other data
-or ACLs is overwritten only where that is asked for, and looked for before anything is written.
+An import can be interrupted at any time and run again: it goes on with znodes that have the same data and ACLs, since
+every step is a compare-and-set and data is only set to its final value. A znode that exists with other data or ACLs is
+overwritten only on request; the import looks for such znodes before it writes anything.
 
 One znode is changed on the way: `/latest_producer_id_block`. An export may be older than the logs, and brokers have
-given out producer ids since; so the import leaves out a billion.
+given out producer ids since; so the import skips a billion ids.
 
-A znode whose ACLs would keep the import itself out is made for the import's own identity first (a digest that whoever
-has the file can work out, and nobody else), and gets its ACLs at the end.
+A znode whose ACLs would lock out the import itself is first created for the import's own identity (a digest that only a
+holder of the file can compute), and gets its ACLs at the end.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _LETTERS: Final = {
 
 
 class TransferError(ValueError):
-    """A file that is no export, or a tree that cannot take one in; the text is a sentence."""
+    """The file is no export, or the tree cannot accept it; the text is a sentence."""
 
 
 def permission_letters(permissions: int) -> str:
@@ -89,8 +89,8 @@ def parse_acl(text: str) -> ACL:
 class ExportedZNode(NamedTuple):
     """One znode of an export, its path below the root that was exported.
 
-    `creations` is how many children were ever made below it. `ephemeral` znodes are written for whoever reads the file,
-    and never imported.
+    `creations` is how many children were ever made below it. `ephemeral` znodes are exported for a reader's
+    information, and never imported.
     """
 
     path: str
@@ -231,7 +231,7 @@ def _with_fresh_producer_ids(znode: ExportedZNode) -> ExportedZNode:
 
 @dataclass
 class Imported:
-    """What an import did, in znodes."""
+    """The result of an import: how many znodes."""
 
     created: int = 0
     unchanged: int = 0

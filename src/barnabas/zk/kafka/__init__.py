@@ -1,1 +1,1 @@
-"""What Kafka keeps in ZooKeeper, under Kafka's names: the znodes, and how they are read and written."""
+"""Kafka's znodes under Kafka's names, and how they are read and written."""

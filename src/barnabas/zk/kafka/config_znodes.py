@@ -29,7 +29,7 @@ class ConfigEntityTypeZNode:
 
 
 class ConfigEntityZNode:
-    """What was set for one topic, broker, user, client or address. `entity_name` is sanitized already."""
+    """The configuration of one topic, broker, user, client or address. `entity_name` is sanitized already."""
 
     @staticmethod
     def path(entity_type: str, entity_name: str) -> str:

@@ -1,4 +1,4 @@
-"""What ``/delegation_token/tokens/ID`` holds (``DelegationTokenManagerZk``). Pure. The HMAC is not part of it."""
+"""The content of ``/delegation_token/tokens/ID`` (``DelegationTokenManagerZk``). Pure. The HMAC is not part of it."""
 
 from __future__ import annotations
 

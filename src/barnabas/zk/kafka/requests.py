@@ -1,7 +1,7 @@
-"""How Kafka asks ZooKeeper: pipelined, again after a lost connection, and guarded by the controller's epoch.
+"""Kafka's requests to ZooKeeper: pipelined, repeated after a lost connection, and guarded by the controller's epoch.
 
-What a lost connection left unanswered is asked again, so every request here may be done twice. A write that fails the
-second time because it had succeeded the first time is recognized by what it left behind.
+A request that a lost connection left unanswered is sent again, so it may be done twice. If a write fails the second
+time because it had succeeded the first time, this is recognized by the znode that it left.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Write: TypeAlias = Create | SetData | Delete
 
 
 class ControllerMoved(Exception):
-    """Another broker is controller now; what was being written was not written."""
+    """Another broker is controller now; the write was not done."""
 
 
 def default_acls(path: str, *, secure: bool) -> ACLs:
@@ -70,7 +70,7 @@ def over_where_another_writes(change: Callable[P, Coroutine[Any, Any, None]]) ->
 
 
 class KafkaRequests:
-    """The requests that `KafkaZkClient` is made of. `secure`: new znodes get ACLs (``zookeeper.set.acl``)."""
+    """The requests of `KafkaZkClient`. `secure`: new znodes get ACLs (``zookeeper.set.acl``)."""
 
     def __init__(self, runtime: Runtime, client: ZooKeeperClient, *, secure: bool = False) -> None:
         self._runtime = runtime

@@ -11,7 +11,7 @@ from barnabas.zk.kafka.znode_json import Reading, ZNodeError, json_bytes, shown
 
 @dataclass(frozen=True, slots=True, order=True)
 class AclEntry:
-    """One permission of one principal on a resource, in the words of the JSON."""
+    """One permission of one principal on a resource, with the names of the JSON."""
 
     principal: str
     permission_type: str

@@ -1,8 +1,8 @@
-"""What Kafka reads from and writes to ZooKeeper, under the names of Kafka's ``KafkaZkClient``.
+"""Kafka's reads and writes of ZooKeeper, under the names of Kafka's ``KafkaZkClient``.
 
-Every method repeats what a lost connection left unanswered (`requests`). A write by the controller is a multi of
-two operations: a check that ``/controller_epoch`` still has the version this controller left there, and the write. A
-controller that was replaced without noticing thereby writes nothing more: it gets `ControllerMoved`.
+Every method repeats requests that a lost connection left unanswered (`requests`). A write by the controller is a multi
+of two operations: a check that ``/controller_epoch`` still has this controller's version, and the write. So a
+controller that was replaced without noticing cannot write any more: it gets `ControllerMoved`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class BrokerIdInUse(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RegistrationWait:
-    """A broker's id is taken, most often by what a killed process of the same broker left behind.
+    """A broker's id is taken, most often by the registration of a killed process of the same broker.
 
     `session_id` owns the registration, which names `endpoints`; it is waited for at most `remaining_ms` more.
     """
@@ -94,7 +94,7 @@ def _endpoints(broker_id: int, data: bytes | None) -> tuple[str, ...]:
 
 
 class KafkaZkClient(KafkaZkTopics):
-    """Kafka's words on top of a `ZooKeeperClient`."""
+    """Kafka's operations on top of a `ZooKeeperClient`."""
 
     async def close(self) -> None:
         await self.client.close()

@@ -1,4 +1,4 @@
-"""Who may do what, as Kafka keeps it in ZooKeeper: ACLs (``AclAuthorizer``), delegation tokens, znodes' own ACLs."""
+"""Kafka's security in ZooKeeper: ACLs (``AclAuthorizer``), delegation tokens, and the ACLs of znodes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _path(resource: ResourcePattern) -> str:
 
 
 class KafkaZkSecurity(KafkaRequests):
-    """`KafkaZkClient`'s words for security. A `ResourcePattern` names its type as change notifications do."""
+    """`KafkaZkClient`'s operations for security. A `ResourcePattern` names its type as change notifications do."""
 
     # --- ACLs of resources ------------------------------------------------------------------------------------
 

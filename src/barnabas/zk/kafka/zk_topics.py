@@ -1,4 +1,4 @@
-"""Topics and their partitions in ZooKeeper: the part of Kafka's ``KafkaZkClient`` that is about them."""
+"""Topics and their partitions in ZooKeeper: a part of Kafka's ``KafkaZkClient``."""
 
 from __future__ import annotations
 

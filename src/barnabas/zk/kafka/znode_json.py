@@ -1,4 +1,4 @@
-"""What Kafka writes into its znodes: JSON, numbers, percent-encoded names; and what is said of anything else."""
+"""The content of Kafka's znodes: JSON, numbers, percent-encoded names; and the errors for any other content."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote
 
 
 class ZNodeError(ValueError):
-    """The bytes in a znode are not what Kafka puts there; the text names the znode and shows them."""
+    """The bytes in a znode are not Kafka's content; the text names the znode and shows them."""
 
 
 SHOWN_BYTES_MAX: Final = 200

@@ -1,4 +1,4 @@
-"""Kafka's znodes: where each lies and what stands in it. Pure; names and JSON are those of 3.9's ``ZkData.scala``.
+"""Kafka's znodes: the path and the content of each. Pure; names and JSON are those of 3.9's ``ZkData.scala``.
 
 Each class is one znode (or one family of them): ``path``, ``encode`` and ``decode``. The order of JSON keys means
 nothing. A version number read from ZooKeeper comes in beside the bytes, never from them: the partition epoch is the
@@ -68,7 +68,7 @@ class ReplicaAssignment:
 
 @dataclass(frozen=True, slots=True)
 class LeaderIsrAndControllerEpoch:
-    """What a partition's ``state`` holds: leader and ISR, and the epoch of the controller that wrote them."""
+    """The content of a partition's ``state``: leader and ISR, and the epoch of the controller that wrote them."""
 
     leader_and_isr: LeaderAndIsr
     controller_epoch: int
@@ -76,7 +76,7 @@ class LeaderIsrAndControllerEpoch:
 
 @dataclass(frozen=True, slots=True)
 class TopicIdReplicaAssignment:
-    """What a topic's znode holds. `topic_id` is None in a topic made by a Kafka before 2.8."""
+    """The content of a topic's znode. `topic_id` is None in a topic that a Kafka before 2.8 created."""
 
     topic: str
     topic_id: Uuid | None
@@ -85,7 +85,7 @@ class TopicIdReplicaAssignment:
 
 @dataclass(frozen=True, slots=True)
 class ControllerRegistration:
-    """What ``/controller`` holds; `kraft_epoch` is above 0 when a KRaft controller took over in a migration."""
+    """The content of ``/controller``; `kraft_epoch` is above 0 when a KRaft controller took over in a migration."""
 
     broker_id: int
     kraft_epoch: int | None
@@ -114,7 +114,7 @@ def _replicas(values: Iterable[Any]) -> tuple[int, ...]:
 
 
 class ControllerZNode:
-    """The broker that is controller; ephemeral, so that it goes with the controller's session."""
+    """The broker that is controller; ephemeral, so that it disappears with the controller's session."""
 
     path: Final = "/controller"
 
@@ -293,7 +293,7 @@ class TopicPartitionZNode:
 
 
 class TopicPartitionStateZNode:
-    """Who leads a partition and who is in sync. Its version is the partition epoch."""
+    """A partition's leader and ISR. Its version is the partition epoch."""
 
     @staticmethod
     def path(topic_partition: TopicPartition) -> str:

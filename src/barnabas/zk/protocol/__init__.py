@@ -1,1 +1,1 @@
-"""What goes over the wire between a client and ZooKeeper: records, operations, frames, errors, who may do what."""
+"""The wire format between a client and ZooKeeper: records, operations, frames, errors, ACLs."""

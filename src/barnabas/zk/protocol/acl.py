@@ -1,4 +1,4 @@
-"""Who may do what: ZooKeeper's ACL schemes world, auth, digest, ip, sasl, x509 and super. Pure."""
+"""ZooKeeper's ACLs: the schemes world, auth, digest, ip, sasl, x509 and super. Pure."""
 
 from __future__ import annotations
 

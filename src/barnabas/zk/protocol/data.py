@@ -1,4 +1,4 @@
-"""What ZooKeeper's records are made of: op codes, create modes, events, ACLs, Stats (its package `zookeeper.data`)."""
+"""The parts of ZooKeeper's records: op codes, create modes, events, ACLs, Stats (its package `zookeeper.data`)."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class ZkPermission:
 
 
 class ACL(NamedTuple):
-    """What one identity (`scheme`, `id`) may do to a znode."""
+    """The permissions of one identity (`scheme`, `id`) on a znode."""
 
     permissions: int
     scheme: str
@@ -130,7 +130,7 @@ CREATOR_ALL_ACL: Final[ACLs] = (ACL(ZkPermission.ALL, "auth", ""),)
 
 
 class Stat(NamedTuple):
-    """What ZooKeeper knows about a znode besides its data. Times are wall clock milliseconds."""
+    """A znode's metadata. Times are wall clock milliseconds."""
 
     czxid: int
     mzxid: int

@@ -41,7 +41,7 @@ class ZkErrorCode(IntEnum):
 
 
 class ZooKeeperError(Exception):
-    """An operation's outcome other than success: its `code`, and the `path` it is about where there is one."""
+    """An operation's failure: its `code`, and the `path`, if it is about one."""
 
     code: ZkErrorCode | int = ZkErrorCode.SYSTEM_ERROR
 
@@ -76,7 +76,7 @@ class _Coded(ZooKeeperError):
 
 
 class ConnectionLoss(_Coded):
-    """The connection went before the answer came: the operation may or may not have been done."""
+    """The connection ended before the answer: the operation may or may not have been done."""
 
     code = ZkErrorCode.CONNECTION_LOSS
 
@@ -128,13 +128,13 @@ class NotEmpty(_Coded):
 
 
 class SessionExpired(_Coded):
-    """The session is over, and with it everything that rests on it."""
+    """The session has expired, and with it its ephemeral znodes and watches."""
 
     code = ZkErrorCode.SESSION_EXPIRED
 
 
 class AuthFailed(SessionExpired):
-    """The server refused who we say we are: for this client the session is over."""
+    """The server refused the credentials: for this client the session has ended."""
 
     code = ZkErrorCode.AUTH_FAILED
 
@@ -144,7 +144,7 @@ class InvalidACL(_Coded):
 
 
 class SessionMoved(_Coded):
-    """Another connection has taken the session up: the operation was not done."""
+    """Another connection has resumed the session: the operation was not done."""
 
     code = ZkErrorCode.SESSION_MOVED
 

@@ -134,7 +134,7 @@ def decode_reply_header(frame: Bytes) -> ReplyHeader:
 
 
 class WatchEvent(NamedTuple):
-    """What a watch tells: the event, the session's state, the znode."""
+    """The event of a watch: its type, the session's state, the znode."""
 
     type: int
     state: int

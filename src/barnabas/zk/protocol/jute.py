@@ -1,7 +1,7 @@
 """Jute, the encoding of ZooKeeper's records: big-endian numbers, and buffers, strings and vectors behind a length.
 
-A length of -1 stands for null. Every reader takes a buffer and a position and returns the value and the position
-behind it; a length is checked against what is really there before anything is made of it.
+A length of -1 stands for null. Every reader takes a buffer and a position and returns the value and the position after
+it; a length is checked against the buffer before a value is made.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """ZooKeeper's operations on znodes.
 
 An `ZkOperation` is a record of fields and the kind of its result: the client uses `encode` and `decode_result`, the
-server `decode` and `encode_result`. What a session says besides is in `session_ops`, and how all of it is framed in
-`frames`.
+server `decode` and `encode_result`. The operations of sessions are in `session_ops`, the framing is in `frames`.
 """
 
 from __future__ import annotations
@@ -185,7 +184,7 @@ class Delete(ZkOperation[None]):
 
 @dataclass(slots=True, eq=False, repr=False)
 class DeleteContainer(ZkOperation[None]):
-    """Deletes an empty container; servers say this to themselves, and ZooKeeper lets anyone say it."""
+    """Deletes an empty container; servers send it to themselves, and ZooKeeper lets any client send it."""
 
     path: str
     op_code: ClassVar[OpCode] = OpCode.DELETE_CONTAINER
@@ -296,7 +295,7 @@ class SetACL(ZkOperation[Stat]):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Sync(ZkOperation[str]):
-    """Answered when the server has seen every write that came before it."""
+    """Answered when the server has applied every write before it."""
 
     path: str
     op_code: ClassVar[OpCode] = OpCode.SYNC

@@ -1,4 +1,4 @@
-"""Who a client is: what the coordinator makes of addresses, auth packets, SASL tokens and certificates. Pure."""
+"""A client's identities, from its address, auth packets, SASL tokens and certificates. Pure."""
 
 from __future__ import annotations
 

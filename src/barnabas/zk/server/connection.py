@@ -1,12 +1,12 @@
-"""One client's connection: frames in, answers out, and how much of either may wait.
+"""One client's connection: frames in, answers out, and how many of either may wait.
 
-A request of a megabyte, which is what ``jute.maxbuffer`` allows, may be a transaction of fifty thousand operations, and
-a transaction is done at once or not at all: half a second. So long requests wait for their turn, one at each turn of
-the loop, however many connections send them; and watches, which need not be set at once, are set in slices.
+A request of a megabyte, the default of ``jute.maxbuffer``, may be a transaction of fifty thousand operations. A
+transaction is done at once or not at all, which takes half a second. So only one long request is done in each turn of
+the loop, however many connections send them. Watches need not be set at once; they are set in slices.
 
-Until a client has a session (and has authenticated, where that is asked for) it is a stranger: it may send little, and
-has `STRANGER_MS` for all of it, the TLS handshake included. Of TLS the connection is told when it is done, so that it
-is counted and may be ended before.
+A client without a session (or not yet authenticated, where that is required) is a stranger: it may send little, and has
+`STRANGER_MS` for all of it, including the TLS handshake. The connection exists before that handshake ends, so that it
+is counted and can be closed.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Latency:
 
 
 class ConnectedServer(Protocol):
-    """What a connection asks of its server."""
+    """The part of the server that a connection uses."""
 
     config: CoordinatorConfig
     turns: Turns
@@ -109,7 +109,7 @@ class ConnectedServer(Protocol):
 
 
 class ServerConnection(asyncio.Protocol):
-    """One client's connection: takes frames apart, and collects what is to be sent to it."""
+    """One client's connection: takes frames apart, and collects answers and events to be sent."""
 
     __slots__ = (
         "_asked_a_word",

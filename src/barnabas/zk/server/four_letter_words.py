@@ -1,4 +1,4 @@
-"""What the coordinator says to ZooKeeper's four-letter words (``echo ruok | nc host port``)."""
+"""The coordinator's answers to ZooKeeper's four-letter words (``echo ruok | nc host port``)."""
 
 from __future__ import annotations
 

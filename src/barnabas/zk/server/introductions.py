@@ -1,4 +1,4 @@
-"""Clients that prove who they are: by an ``auth`` packet or by SASL, and what they may do before that."""
+"""Clients' authentication, by an ``auth`` packet or by SASL, and what they may do before it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IDENTITIES_MAX: Final = 64
 
 
 class Introductions:
-    """Takes what connections say of themselves, and answers it."""
+    """Handles connections' authentication packets, and answers them."""
 
     def __init__(
         self, config: CoordinatorConfig, authentication: Authentication, entropy: Entropy, log: SparingLog

@@ -1,4 +1,4 @@
-"""What a client may ask of the tree without changing it, and the watches that it sets and removes."""
+"""Clients' reads of the tree, and the watches that they set and remove."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the files back to tree and sessions: the newest snapshot, and every transaction after it done again."""
+"""Recovers tree and sessions from the files: loads the newest snapshot and repeats every transaction after it."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 """The embedded coordinator: one ZooKeeper server as its clients see it.
 
-Theory of operation. Everything runs on one event loop, and every request is carried out, in the order in which it came,
-at the moment its bytes arrive; so zxids have one order, and a session's answers have the order of its requests. What
-is to be sent is collected. At the end of the loop's turn the transactions of all connections are committed to the
-write-ahead log together, with one fsync, and only then anything is sent: no client ever hears of a write, its own or
-another's, that a power loss could still undo.
+Theory of operation. Everything runs on one event loop, and every request is executed when its bytes arrive; so zxids
+have one order, and a session's answers have the order of its requests. Answers and events are collected. At the end of
+the loop's turn the transactions of all connections are committed to the write-ahead log together, with one fsync. Only
+then answers and events are sent: no client ever learns of a write, its own or another's, that a power loss could still
+undo.
 
-A watch event is collected at the moment of the change, and so it reaches a client before any answer that shows it the
-new state. A failed commit is final: nothing of that turn is answered, all connections are dropped, and the server is
-down until its disk is looked after.
+A watch event is collected at the moment of the change, so it reaches a client before any answer with the new state. A
+failed commit is final: no request of that turn is answered, all connections are dropped, and the server stays down
+until its disk is repaired and it is started again.
 """
 
 from __future__ import annotations

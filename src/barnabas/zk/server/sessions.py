@@ -1,7 +1,7 @@
-"""The sessions a server keeps: who they are, how long they may be silent, and through which connection they speak.
+"""A server's sessions: their ids, their timeouts, and the connection of each.
 
-Pure: the caller gives the monotonic time. Only what is decided here ends a session by its timeout; a connection that
-breaks does not. A session outlives the server as well: recovery restores it, and its time begins anew.
+Pure: the caller gives the monotonic time. Only this module's timeout ends a session; a broken connection does not. A
+session outlives the server as well: recovery restores it, and its timeout begins anew.
 """
 
 from __future__ import annotations

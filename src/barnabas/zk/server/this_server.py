@@ -1,4 +1,4 @@
-"""What the parts of one coordinator share: where it is, what it holds, and who is connected."""
+"""The state that the parts of one coordinator share: its address, its tree and sessions, and its connections."""
 
 from __future__ import annotations
 

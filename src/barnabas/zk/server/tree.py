@@ -1,8 +1,8 @@
 """The data tree: every znode, its Stat, its ACLs, and the sessions' ephemeral znodes. Pure: no clock, no I/O.
 
-`write` does one operation under a zxid and a time that the caller gives, and tells which watches it fired. It either
-does the whole operation or raises a `ZooKeeperError` and leaves the tree as it was. Recovery calls the same `write`
-with the operations it finds in the log, so that what was done live is done again in the same way.
+`write` does one operation under a zxid and a time that the caller gives, and returns the watches that it fired. It
+either does the whole operation or raises a `ZooKeeperError` and leaves the tree unchanged. Recovery calls the same
+`write` with the operations in the log, so it repeats them exactly.
 
 Versions count as ZooKeeper's do. A znode keeps the number of children ever created below it (`creations`): it is the
 number of the next sequential child, and the Stat's cversion, which counts deletions as well, is twice that number
@@ -59,7 +59,7 @@ Change: TypeAlias = "tuple[Callable[[str, ACLs, ACLs, list[Fired[W]]], None], st
 
 
 class TreeWrite(NamedTuple):
-    """For whom, under which zxid and when something is written, and which `Change`s come of it."""
+    """One write: its session, its zxid and time, and its resulting `Change`s."""
 
     session_id: int
     identities: Sequence[Identity]

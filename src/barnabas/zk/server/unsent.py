@@ -1,7 +1,8 @@
-"""How many bytes wait in memory for clients that do not read.
+"""Bounds the bytes that wait in memory for clients that do not read.
 
-A client that does not read gets no answers, but a watch event is told unasked: a hundred clients may watch one znode,
-whose name may be as long as a request. Where all that waits comes to `UNSENT_BYTES_MAX`, whoever has most of it goes.
+A client that does not read gets no answers, but watch events are sent without a request: a hundred clients may watch
+one znode, whose name may be as long as a request. When all waiting bytes reach `UNSENT_BYTES_MAX`, the connection with
+most of them is closed.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""The coordinator's memory on disk: a write-ahead log of transactions, and snapshots of everything.
+"""The coordinator's state on disk: a write-ahead log of transactions, and snapshots.
 
-A log file ``log.<zxid>`` begins with a magic number and holds batches. A batch is what one `commit` wrote and forced to
-disk with one fsync, the group commit: its head says where in the file it stands, how long it is and the CRC of it all;
-then come its transactions (length, zxid, wall clock, session, op code, the operation's own record), and it counts as a
-whole or not at all. Each transaction takes the next zxid, so a gap is a loss. The file is made longer in steps, with
-zeros, so that a commit changes bytes and not the file's size, which would cost the disk a second write.
+A log file ``log.<zxid>`` begins with a magic number and contains batches. A batch is the group commit of one `commit`,
+forced to disk with one fsync. Its head has its position in the file, its length and its CRC; then come its transactions
+(length, zxid, wall clock, session, op code, the operation's own record). A batch counts as a whole or not at all. Each
+transaction takes the next zxid, so a gap is a loss. The file grows in steps, with zeros, so that a commit does not
+change the file's size, which would cost the disk a second write.
 
-A snapshot ``snapshot.<zxid>`` holds tree and sessions exactly as they were after that transaction, made while nothing
-else runs. After it a new log file begins. Recovery takes the newest snapshot that is whole and does again what the logs
-have after it. It stops at a torn batch: nobody was told that one was done, since the answer waits for the fsync. A torn
-batch with another one behind it is none of a power loss, for that one was only written after the first was safe: the
-file was damaged, and recovery refuses. What recovery read it keeps in a snapshot of its own, for a log that was read
-may still not be safe (a failed fsync leaves it in the page cache); so no log is ever written by two processes.
+A snapshot ``snapshot.<zxid>`` has tree and sessions exactly as they were after that transaction; it is made while
+nothing else runs. After it a new log file begins. Recovery loads the newest whole snapshot and repeats the transactions
+after it. It stops at a torn batch: no client was told of it, since the answer waits for the fsync. If another batch
+follows a torn one, the cause is not a power loss, since the later batch was only written after the earlier one was
+safe: the file is damaged, and recovery refuses. Recovery writes its result as a new snapshot, since a log that can be
+read may still not be safe (a failed fsync leaves it in the page cache); so no log is ever written by two processes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ALLOCATED_AHEAD: Final = 256 * 1024
 
 
 class CorruptState(ValueError):
-    """The files are not a state anyone was told of, and starting from them could lose what was acknowledged."""
+    """The files are damaged, and starting from them could lose acknowledged writes."""
 
 
 class LoggedTransaction(NamedTuple):

@@ -1,7 +1,7 @@
-"""Who watches which znode. Pure: a change returns the events to send, in order, and to whom.
+"""The watches of all clients. Pure: a change returns the events to send, in order, and their receivers.
 
-A watch of a read is one-shot and about the data (getData, exists) or the children (getChildren). A persistent watch
-stays and is about both; a recursive one is about the data of a whole tree and never about its children.
+A watch of a read is one-shot, for the data (getData, exists) or the children (getChildren). A persistent watch stays,
+and is for both; a recursive one is for the data of a whole tree and never for its children.
 """
 
 from __future__ import annotations

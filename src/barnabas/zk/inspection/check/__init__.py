@@ -1,9 +1,9 @@
-"""What is wrong with a cluster, by the znodes it keeps. Pure: an image of the tree in, findings out.
+"""Finds what is wrong with a cluster, by its znodes. Pure: an image of the tree in, findings out.
 
-Each rule is a function that takes what `cluster.read_cluster` made of the tree and yields `ZnodeFinding`s, in
-sentences with what mends them. Rules know Apache Kafka's clusters up to 3.9 as well as our own; they write nothing. A
-rule about a state that a healthy cluster passes through (a partition that has no leader for an instant) holds for that
-instant as well: who asks a living cluster reads it twice and believes what is `lasting`.
+Each rule is a function that takes the result of `cluster.read_cluster` and yields `ZnodeFinding`s: sentences, with a
+way to repair. Rules know Apache Kafka's clusters up to 3.9 as well as ours; they write nothing. A rule also finds
+states that a healthy cluster passes through (a partition without a leader for an instant). So a caller reads a living
+cluster twice and reports only `lasting` findings.
 """
 
 from __future__ import annotations

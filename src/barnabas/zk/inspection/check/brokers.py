@@ -1,4 +1,4 @@
-"""Rules about what every cluster has: its top znodes, its registrations, its controller."""
+"""Rules about a cluster's top znodes, its registrations and its controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cluster that a tree describes, as far as its znodes can be read; those that cannot be are findings."""
+"""The cluster that a tree describes, as far as its znodes can be read; unreadable znodes are findings."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TopicRecord:
 
 @dataclass(frozen=True, slots=True)
 class ClusterRecord:
-    """What was read from a tree at `now_ms`, wall clock."""
+    """The content of a tree, read at `now_ms`, wall clock."""
 
     image: TreeImage
     now_ms: int
@@ -76,7 +76,7 @@ class ClusterRecord:
 
 
 class Parse(Protocol):
-    """Decodes a znode; None where it cannot be read, which is a finding."""
+    """Decodes a znode; None if it cannot be read, which is a finding."""
 
     def __call__(self, znode: ReadZNode, decode: Callable[[], T]) -> T | None: ...
 

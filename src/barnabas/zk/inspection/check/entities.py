@@ -1,4 +1,4 @@
-"""Rules about configurations, ACLs and delegation tokens: whether they can be read, and what they name exists."""
+"""Rules about configurations, ACLs and delegation tokens: they are readable, and the things that they name exist."""
 
 from __future__ import annotations
 

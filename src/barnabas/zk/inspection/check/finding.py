@@ -1,4 +1,4 @@
-"""What a check reports, and the forms its sentences share."""
+"""The findings of a check, and the common forms of their sentences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOUR_MS: Final = 60 * MINUTE_MS
 
 @dataclass(frozen=True, slots=True, order=True)
 class ZnodeFinding:
-    """One thing that is wrong: the rule's name, the znode, what is wrong with it, and what mends it."""
+    """One finding: the rule's name, the znode, what is wrong with it, and how to repair it."""
 
     rule: str
     path: str

@@ -1,4 +1,4 @@
-"""Rules about what should be short-lived, and what another way of running Kafka has left behind."""
+"""Rules about znodes that should be short-lived, and about remains of other ways of running Kafka."""
 
 from __future__ import annotations
 
