@@ -23,26 +23,26 @@ TOPICS = {"one": 150, "two": 3, "three": 60, "four": 1}
 
 def test_roles_and_deletions_of_hundreds_of_partitions_are_taken_in_shares_with_turns_for_others_between_them() -> None:
     shares: list[tuple[int, int, int]] = []
-    """The broker, the turn of the loop, and how many partitions."""
+    """The broker, the callback of the loop, and how many partitions."""
     stops: list[tuple[int, int, int]] = []
     made: Counter[tuple[int, int]] = Counter()
-    """Logs by broker and turn."""
+    """Logs by broker and callback."""
     probes = Probes()
 
     async def play(world: World) -> None:
         def taken(answer: LeaderAndIsrResponse, replicas: Replicas, request: LeaderAndIsrRequest, **_: Any) -> None:
             assert len({topic.topic_id for topic in answer.topics}) == len(answer.topics) == len(request.topic_states)
             count = sum(len(topic.partition_states) for topic in request.topic_states)
-            shares.append((replicas.broker_id, world.loop.turns, count))
+            shares.append((replicas.broker_id, world.loop.callbacks, count))
 
         def stopped(answer: StopReplicaResponse, replicas: Replicas, request: StopReplicaRequest) -> None:
             count = sum(len(topic.partition_states) for topic in request.topic_states)
             assert len(answer.partition_errors) == count
-            stops.append((replicas.broker_id, world.loop.turns, count))
+            stops.append((replicas.broker_id, world.loop.callbacks, count))
 
         def counted(get_or_create: Around) -> Around:
             def made_or_there(log_dirs: LogDirs, partition: TopicPartition, **fields: Any) -> Log:
-                made[id(log_dirs), world.loop.turns] += log_dirs.get(partition) is None
+                made[id(log_dirs), world.loop.callbacks] += log_dirs.get(partition) is None
                 log: Log = get_or_create(log_dirs, partition, **fields)
                 return log
 
@@ -82,8 +82,8 @@ def test_roles_and_deletions_of_hundreds_of_partitions_are_taken_in_shares_with_
     for taken in (shares, stops):
         assert max(count for _, _, count in taken) == PARTITIONS_AT_ONCE
         for broker in {each[0] for each in taken}:
-            turns = [turn for whose, turn, count in taken if whose == broker and count > 1]
-            assert len(turns) == len(set(turns)), f"broker {broker} took two shares in one turn"
+            callbacks = [callback for whose, callback, count in taken if whose == broker and count > 1]
+            assert len(callbacks) == len(set(callbacks)), f"broker {broker} took two shares in one go"
 
 
 def follows(world: World, partitions: list[str]) -> bool:
