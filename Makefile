@@ -62,7 +62,7 @@ $(SPARK_CLASSES): $(STAMP) tests/spark_classes.py
 
 # Side by side: real processes mostly wait, and what runs in virtual time or in memory takes what they leave of the cores.
 # That begins early, and what lasts longest does: else it has the end, and one core, for itself.
-test: check
+test: check $(SPARK_CLASSES)
 	+@$(MAKE) --no-print-directory --jobs=3 --output-sync=target \
 		test-conformance test-processes test-in-memory test-clusters test-fuzz $(if $(CI),package) test-examples $(if $(CI),spark-matrix)
 
