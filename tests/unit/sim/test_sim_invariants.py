@@ -1506,6 +1506,7 @@ def r27_of_a_start_that_does_not_move_along(cluster: Cluster) -> None:
     log_dirs = cluster.world.brokers[name].log_dirs
 
     def move() -> None:
+        log.maybe_increment_log_start_offset(1)
         write_offsets(log_dirs._disk, LOG_DIR, LOG_START_OFFSETS, {partition.topic_partition: 1})
         forgets = cluster.checkers.derived._around_replace_with_future(forget)
         forgets(log_dirs, partition.topic_partition)
