@@ -25,7 +25,7 @@ def filter_of(asked: DescribeAclsRequest | DeleteAclsRequest.DeleteAclsFilter, c
 
 
 def binding_of(made: CreateAclsRequest.AclCreation, context: RequestContext) -> tuple[Resource, Acl]:
-    """Raises `Disconnect`, and INVALID_REQUEST for what only a filter may say."""
+    """Raises `Disconnect`, and INVALID_REQUEST for values that only a filter may have."""
     codes = _codes(made.resource_type, made.resource_pattern_type, made.operation, made.permission_type, context)
     for code, what in zip(codes, ("resourceType", "patternType", "operation", "permissionType"), strict=True):
         if code.name == "ANY" or code is PatternType.MATCH:

@@ -39,7 +39,7 @@ UPDATE_RETRIES_MAX: Final = 10
 RETRY_BACKOFF_MS: Final = 100
 
 _OWN_ZOOKEEPER: Final = "authorizer.zookeeper."
-"""ACLs may be kept in another ensemble than all else: ``authorizer.zookeeper.url``, and other ``zookeeper.`` keys."""
+"""ACLs may be kept in an ensemble of their own: ``authorizer.zookeeper.url``, and other ``zookeeper.`` keys."""
 _OPERATIONS: Final = {operation.words.upper(): operation for operation in Operation}
 _PERMISSIONS: Final = {permission.words.upper(): permission for permission in Permission}
 _RESOURCE_TYPES: Final = {
@@ -50,7 +50,7 @@ Change = Callable[[frozenset[Acl]], frozenset[Acl]]
 
 
 def authorizer_of(config: Config) -> Authorizer:
-    """What ``authorizer.class.name`` names. Raises `ConfigError`."""
+    """The authorizer that ``authorizer.class.name`` names. Raises `ConfigError`."""
     if config.text("authorizer.class.name") != ACL_AUTHORIZER:
         return AllowAll()
     flag = config.overrides.get("allow.everyone.if.no.acl.found", "false").strip().lower()
@@ -88,8 +88,8 @@ class AclStore:
         return self._node.zk if self._zk is None else self._zk
 
     async def startup(self) -> None:
-        """Listens first and reads then, so that nothing falls between. Raises ``ZNodeError`` for ACLs that cannot be
-        read: whoever they deny would be let in."""
+        """Watches for changes before it reads, so that no change is missed. Raises ``ZNodeError`` for ACLs that cannot
+        be read: without them the broker would admit users whom they deny."""
         await self._connect()
         await self.zk.create_acl_paths()
         for path, pattern_of in (
@@ -155,7 +155,7 @@ class AclStore:
 
     @to_its_end
     async def create(self, bindings: Sequence[tuple[Resource, Acl]]) -> list[KafkaError | None]:
-        """Adds ACLs; for each, in order, why it was not added, or None."""
+        """Adds ACLs; returns for each, in order, why it was not added, or None."""
         outcomes: list[KafkaError | None] = [None] * len(bindings)
         by_resource: dict[Resource, list[int]] = {}
         for index, (resource, acl) in enumerate(bindings):
@@ -182,7 +182,7 @@ class AclStore:
 
     @to_its_end
     async def delete(self, filters: Sequence[AclFilter]) -> list[dict[tuple[Resource, Acl], KafkaError | None]]:
-        """Removes ACLs; for each filter those that it was the first to take, with why one is still there, or None."""
+        """Removes ACLs; returns for each filter the ACLs that it matched first, with why one is still there or None."""
         deleted: list[dict[tuple[Resource, Acl], KafkaError | None]] = [{} for _ in filters]
         named: dict[Resource, list[tuple[int, AclFilter]]] = {}
         others: list[tuple[int, AclFilter]] = []
@@ -225,7 +225,7 @@ class AclStore:
 
     @telling(ErrorCode.REQUEST_TIMED_OUT)
     async def _update(self, resource: Resource, change: Change) -> None:
-        """Writes what `change` makes of a resource's ACLs, and tells the other brokers if that is something new."""
+        """Applies `change` to a resource's ACLs and writes them; tells the other brokers if they differ."""
         if not is_valid_path(f"/{resource.name}"):
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Failed to create ACL")  # and there are none to delete
         zk, pattern = self.zk, _pattern(resource)
@@ -267,7 +267,7 @@ def _entry(acl: Acl) -> AclEntry:
 
 
 def _acl(entry: AclEntry) -> Acl:
-    """Reads an entry; one that only a newer version knows permits and denies nothing."""
+    """Reads an entry; an entry that only a newer version can read permits and denies nothing."""
     return Acl(
         entry.principal,
         entry.host,

@@ -30,7 +30,7 @@ class Abandonable(Protocol):
     """The source of a later answer: a story, or an operation in a purgatory."""
 
     def abandon(self) -> None:
-        """The connection is gone: nobody wants the answer."""
+        """The connection is closed: nobody waits for the answer any more."""
         ...
 
 
@@ -45,18 +45,18 @@ class Unanswered:
         self._connection = connection
         self._settled = settled
         self.context = context
-        """The context of a request that a handler's story answers, else None."""
+        """The context of a request whose handler returned a coroutine, else None."""
         self.timing: Timing | None = None
-        """Set where the request is measured."""
+        """Set when the request is measured."""
         self.waits_for: Abandonable | None = None
         self.answer: list[Bytes] = []
-        """Empty where there is none, as after acks=0."""
+        """Empty when there is no answer, as after acks=0."""
         self.refusal: str | None = None
         """Why the connection ends when this request's turn comes."""
 
     @property
     def settled(self) -> bool:
-        """Whether the request behind it may begin: this one waits for nothing but its answer."""
+        """Whether the next request may begin: this one only waits for its answer."""
         return self._settled if self.context is None else self.context.settled
 
     @property
@@ -65,16 +65,16 @@ class Unanswered:
 
     @property
     def wants_answer(self) -> bool:
-        """Whether its client waits for an answer: for all but produces with acks=0."""
+        """Whether the client waits for an answer: it does for all requests but produces with acks=0."""
         return self.context is None or getattr(self.context.request, "acks", None) != 0
 
     def wait_for(self, operation: DelayedOperation[Any], put: Callable[[], Any]) -> None:
-        """Waits for `operation`, with which its story has ended."""
+        """Waits for `operation`, which the request's handler returned."""
         self.waits_for = operation
         operation.then = partial(self._connection.completed, self, put)
 
     def ended(self, response: Any, error: BaseException | None) -> None:
-        """Takes what its story ended with."""
+        """Takes the result, or the error, of the request's handler."""
         self.waits_for = None
         if type(response) is Pending:
             if not response.operation.completed:
@@ -114,20 +114,20 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
         self._waiting: deque[bytearray] = deque()
         """Requests that may not begin yet."""
         self._corked: list[Bytes] | None = None
-        """Answers that leave together, at the end of what is being done; None where each leaves at once."""
+        """Answers that leave together, at the end of the present step; None when each leaves at once."""
         self._corked_bytes = 0
         self._flush_is_due = False
         self._ending: str | None = None
-        """Why the connection ends once what was begun is answered; empty where the client has ended it."""
+        """Why the connection ends once the begun requests are answered; empty when the client has ended it."""
         self._closed = False
 
     @abstractmethod
     def _begin_waiting(self) -> None:
-        """Requests that waited for others to be answered may begin."""
+        """Begins requests that waited until earlier ones were answered."""
 
     @abstractmethod
     def _answer(self, context: RequestContext, response: Any, error: BaseException | None) -> list[Bytes]:
-        """The parts to send, none where there is no response. Raises `Disconnect` where the connection has to end."""
+        """The parts to send; none when there is no response. Raises `Disconnect` when the connection has to end."""
 
     @abstractmethod
     def _abort(self, reason: str) -> None:
@@ -135,15 +135,15 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Closes the connection; stories that wait are abandoned, what was written is still sent."""
+        """Closes the connection; waiting requests are abandoned, but what was written is still sent."""
 
     @abstractmethod
     def files_wait(self) -> None:
-        """Parts of files wait for a client that reads slowly (`SendsFiles`): no request may begin."""
+        """A client reads slowly, and parts of files wait for it (`SendsFiles`): no request may begin."""
 
     @abstractmethod
     def files_sent(self) -> None:
-        """They are sent."""
+        """The parts of files are sent."""
 
     @property
     def busy(self) -> bool:
@@ -171,7 +171,7 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
     def completed(self, unanswered: Unanswered, put: Callable[[], Any]) -> None:
         """Takes the answer of a request whose operation is complete.
 
-        This may be in the midst of somebody else's append or fetch: nothing is begun before that is over.
+        This may be called in the middle of another request's append or fetch: no request begins before it ends.
         """
         unanswered.waits_for = None
         context = unanswered.context
@@ -208,12 +208,12 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
             asyncio.get_running_loop().call_soon(self._begin_waiting)
 
     def _not_first(self, answered: Unanswered) -> None:
-        """Leaves an answer until those before it have left."""
+        """Keeps an answer until the earlier ones have left."""
         if answered.replicating is not None and answered.replicating.urgent:
             self._hasten(answered)
 
     def led_no_more(self, partitions: Container[TopicPartition]) -> None:
-        """No answer about `partitions`, which this broker has ceased to lead, is to wait for those before it."""
+        """Answers about `partitions`, which this broker no longer leads, are not to wait for earlier answers."""
         for unanswered in reversed(self._unanswered):
             replicating = unanswered.replicating
             if replicating is not None and replicating.completed and replicating.is_about(partitions):
@@ -221,7 +221,7 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
                 return
 
     def _hasten(self, urgent: Unanswered) -> None:
-        """Answers what is before `urgent`, as far as that can be."""
+        """Completes the requests before `urgent`, where they can complete now."""
         for before in tuple(self._unanswered):
             if before is urgent:
                 return
@@ -230,12 +230,12 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
 
     def _flush_soon(self) -> None:
         if not self._flush_is_due:
-            # What ended these stories may end those behind them in the same turn of the loop: one write for all.
+            # Later requests may end in the same turn of the loop: one write sends all their answers.
             self._flush_is_due = True
             asyncio.get_running_loop().call_soon(self._flush)
 
     def _flush(self) -> None:
-        """Sends the answers whose turn has come, and begins what waited for that."""
+        """Sends the answers whose turn has come, and begins the requests that waited for them."""
         self._flush_is_due = False
         if self._closed:
             return
@@ -261,7 +261,7 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
         self._begin_waiting()
 
     def _send(self, answer: list[Bytes], timing: Timing | None = None) -> None:
-        """Sends an answer, behind those that have to leave before it."""
+        """Sends an answer, after the ones that have to leave before it."""
         if self._closed:
             return
         if self._unanswered:
@@ -308,7 +308,7 @@ class AnsweringConnection(asyncio.BufferedProtocol, ABC):
         if self._file_sender is None:
             try:
                 self._file_sender = FileSender(transport, self)
-            except OSError as error:  # no descriptor is left, and this may be in the midst of somebody else's append
+            except OSError as error:  # no descriptor is left, and this may be in the middle of another request's append
                 self._abort(f"its answer cannot be sent ({error})")
                 return
         joined: list[Bytes | FileRecords] = []

@@ -30,8 +30,8 @@ def authorized(
     log_denied: bool = True,
     count: int = 1,
 ) -> bool:
-    """`log_denied` is False where nobody asked for this very resource, or another right would do; `count` is how often
-    the request names it."""
+    """`log_denied` is False when the client did not ask for this resource, or when another right would do; `count` is
+    how often the request names it."""
     connection = context.connection
     allowed = connection.authorizer.allows(context.principal, connection.peer_host, operation, resource_type, name)
     if not allowed:
@@ -91,7 +91,7 @@ def require_cluster(context: RequestContext, operation: Operation) -> None:
 def authorized_topics(
     context: RequestContext, operation: Operation, names: Iterable[str], *, log_denied: bool = True
 ) -> set[str]:
-    """Those of `names` on which the caller may do `operation`. Only for asking membership: a set has no order."""
+    """The `names` on which the caller may do `operation`. Use it only to test membership: a set has no order."""
     return {
         name
         for name, count in Counter(names).items()
@@ -100,7 +100,7 @@ def authorized_topics(
 
 
 def operations_bits(context: RequestContext, resource_type: ResourceType, name: str) -> int:
-    """What the caller may do on a resource, as the bit field that Metadata and DescribeCluster carry."""
+    """The operations that the caller may do on a resource, as the bit field in Metadata and DescribeCluster."""
     connection = context.connection
     bits = 0
     for operation in SUPPORTED_OPERATIONS[resource_type]:

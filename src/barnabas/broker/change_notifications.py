@@ -39,7 +39,7 @@ class ChangeNotifications:
         kind: str,
         zk: KafkaZkClient | None = None,
     ) -> None:
-        """`kind` is said of a notification that cannot be read; `zk` where it is not the node's own client."""
+        """`kind` names notifications that cannot be read, in the log; `zk` is a client other than the node's own."""
         self._node = node
         self._zk = node.zk if zk is None else zk
         self._path = path
@@ -51,7 +51,7 @@ class ChangeNotifications:
         self._woken = Condition()
 
     async def startup(self) -> None:
-        """Returns when what there is has been taken up; goes on following until the broker ends."""
+        """Returns when the present notifications are processed; goes on following new ones until the broker ends."""
         zk = self._zk
         zk.register_znode_child_change_handler(ZNodeChildChangeHandler(self._path, self._wake))
         zk.register_state_change_handler(
@@ -92,7 +92,7 @@ class ChangeNotifications:
             except Exception as error:
                 if isinstance(error, ZooKeeperError) and error.passing:
                     raise
-                # As in Apache's, whatever it is: it would keep all changes behind it from being taken up.
+                # As Apache's does with any error: the notification would block all later changes.
                 zk.unreadable.skip(self._kind, name, error)
             self._last_executed = number
         await self._purge(names)

@@ -38,14 +38,14 @@ _BOUNDS: Final[dict[str, tuple[int, int] | None]] = {
     "request_percentage": None,
     "controller_mutation_rate": None,
 }
-"""Bounds of the whole numbers; None for those that may have a fraction."""
+"""Limits of the quotas that are whole numbers; None for those that may have a fraction."""
 _IP_BOUNDS: Final[dict[str, tuple[int, int] | None]] = {"connection_creation_rate": _INT}
 _EPSILON: Final = 1e-6
 _ADDRESS: Final = re.compile(r"[0-9A-Fa-f:.]+|[0-9A-Za-z]([0-9A-Za-z.-]*[0-9A-Za-z])?").fullmatch
-"""An address, or a name that could be a host's."""
+"""An address, or a name that a host could have."""
 
 Entity = dict[str, str | None]
-"""Name by entity type; None is the default entity, for all that have no quota of their own."""
+"""Name by entity type; None is the default entity, for all users or clients without a quota of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def components_of(parts: Iterable[tuple[str, int, str | None]]) -> dict[str, Com
 
 
 def matches(entity: Entity, components: Mapping[str, Component], *, strict: bool) -> bool:
-    """Whether `entity` has all that is asked for, and where `strict` nothing else."""
+    """Whether `entity` has every requested component and, if `strict`, no others."""
     for component in components.values():
         if component.entity_type not in entity:
             return False
@@ -93,7 +93,7 @@ def matches(entity: Entity, components: Mapping[str, Component], *, strict: bool
 async def describe(
     zk: KafkaZkClient, components: Mapping[str, Component], *, strict: bool
 ) -> list[tuple[Entity, dict[str, float]]]:
-    """Every entity with quotas that the filter takes, with its quotas."""
+    """Every entity that the filter matches, with its quotas."""
     found = []
     for entity, config in await _entities(zk):
         keys = _IP_BOUNDS if IP in entity else _BOUNDS
@@ -116,8 +116,8 @@ async def load(zk: KafkaZkClient, network: Network, quotas: Quotas) -> None:
 
 
 async def take_up(network: Network, quotas: Quotas, entity_path: str, config: Mapping[str, str]) -> None:
-    """Has `quotas` go by what ``/config/<entity_path>`` holds. The name of a host stands for the address that it has
-    now (``IpConfigHandler``)."""
+    """Applies the quotas in ``/config/<entity_path>`` to `quotas`. A host's name stands for the address that it has now
+    (``IpConfigHandler``)."""
     kind, _, name = entity_path.partition("/")
     if kind == IPS and name != DEFAULT_ENTITY:
         host = desanitize(name)
@@ -172,7 +172,7 @@ async def alter(
     *,
     validate_only: bool,
 ) -> None:
-    """Sets quotas of one entity; None removes one. Raises INVALID_REQUEST, and nothing is changed then."""
+    """Sets quotas of one entity; None removes one. Raises INVALID_REQUEST, and then nothing is changed."""
     entity_type, name, bounds = _place(entity)
     host = entity.get(IP)
     if host is not None:

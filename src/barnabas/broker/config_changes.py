@@ -53,22 +53,22 @@ logger = logging.getLogger(__name__)
 
 VALUES_MAX: Final = 5_000
 VALUES_BYTES_MAX: Final = 1024 * 1024
-"""Of one resource, in one request: a broker's keys may have any name, and all of them are one znode."""
+"""For one resource in one request: a broker's keys may have any name, and one znode holds them all."""
 
 
 class ConfigTakers(Protocol):
     """The parts of a broker that a change of configuration concerns."""
 
     async def broker_config_changed(self) -> None:
-        """The dynamic layers changed: whoever reads configuration reads the new one from now on."""
+        """The dynamic configuration changed: every reader of the configuration gets the new one from now on."""
         ...
 
     def topic_config_changed(self, topic: str, values: Mapping[str, str]) -> None:
-        """A topic's own values are now these."""
+        """A topic's own values changed to these."""
         ...
 
     def check_listeners(self, config: Config) -> None:
-        """Raises `ConfigError` where the open listeners could not become those of `config`."""
+        """Raises `ConfigError` when the open listeners cannot change to those of `config`."""
         ...
 
 
@@ -76,7 +76,7 @@ class ConfigChanges:
     """This broker's side of the configuration in ZooKeeper: it writes requested changes and follows those of others."""
 
     def __init__(self, node: ThisNode, quotas: Quotas, scram_users: BrokerScramUsers, takers: ConfigTakers) -> None:
-        """Raises `ConfigError` for a ``password.encoder`` that cannot be kept."""
+        """Raises `ConfigError` for a ``password.encoder`` setting that cannot be used."""
         self._node = node
         self._quotas = quotas
         self._scram_users = scram_users
@@ -102,7 +102,7 @@ class ConfigChanges:
         await self._renew_passwords()
 
     async def _read_again(self) -> None:
-        """Reads what logs were loaded by, which took long: the notifications of changes may be gone again."""
+        """Reads the configuration again after loading the logs: that took long, and notifications may be gone."""
         zk = self._node.zk
         for entity in (DEFAULT_ENTITY, str(self._node.broker_id)):
             await self.reload_broker(entity)
@@ -111,8 +111,8 @@ class ConfigChanges:
             self._takers.topic_config_changed(topic, values)
 
     async def _renew_passwords(self) -> None:
-        """Encodes by the present secret what the one before did: the next start may not know that one any more
-        (``DynamicBrokerConfig.maybeReEncodePasswords``, which ends the broker where nobody is controller yet)."""
+        """Encodes by the present secret passwords that have the old one: the next start may not know that any more
+        (``DynamicBrokerConfig.maybeReEncodePasswords``, which ends the broker while there is no controller)."""
         node, encoder, entity = self._node, self._encoder, str(self._node.broker_id)
         while encoder is not None and encoder.old_secrets:
             try:
@@ -152,7 +152,7 @@ class ConfigChanges:
             logger.debug("[broker %d] %s changed", self._node.broker_id, entity_path)
 
     async def reload_broker(self, entity: str) -> None:
-        """Takes up ``/config/brokers/<entity>``. A value that cannot be used is logged; the others count."""
+        """Applies ``/config/brokers/<entity>``. A value that cannot be used is logged; the others count."""
         layers = self._node.config_layers
         if entity not in (DEFAULT_ENTITY, str(self._node.broker_id)):
             return
@@ -186,7 +186,7 @@ class ConfigChanges:
         *,
         validate_only: bool,
     ) -> None:
-        """Applies single changes to what is set now."""
+        """Applies single changes to the present values."""
         require_few((key, text) for key, _, text in operations)
         entity_type, entity = self._entity(resource_type, name)
         if entity_type == BROKERS:
@@ -227,7 +227,7 @@ class ConfigChanges:
 
     @property
     def _password_encoder(self) -> PasswordEncoder:
-        """Raises `ConfigError` where there is no secret."""
+        """Raises `ConfigError` when there is no secret."""
         if self._encoder is None:
             raise ConfigError("Password encoder secret not configured")
         return self._encoder
@@ -240,8 +240,8 @@ class ConfigChanges:
         }
 
     def _usable(self, entity: str, stored: Mapping[str, str]) -> dict[str, str]:
-        """Without what no broker takes up, or a password that cannot be read any more: nothing could be changed beside
-        it (``DynamicBrokerConfig.fromPersistentProps``)."""
+        """Drops values that no broker accepts, and passwords that can no longer be read: otherwise they would block
+        every other change (``DynamicBrokerConfig.fromPersistentProps``)."""
         found: dict[str, str] = {}
         for name, text in stored.items():
             with suppress(ConfigError):
@@ -249,13 +249,13 @@ class ConfigChanges:
         return found
 
     def _value(self, entity: str, name: str, stored: str) -> str:
-        """What is stored, in the clear. Raises `ConfigError` for what cannot be read, or what no broker takes up."""
+        """The stored value in clear text. Raises `ConfigError` if it cannot be read, or no broker accepts it."""
         text = self._password_encoder.decode(stored) if is_password(name) else stored
         check_dynamic(name, text, per_broker=entity != DEFAULT_ENTITY)
         return text
 
     def _validate_broker_values(self, entity: str, values: dict[str, str]) -> None:
-        """Raises INVALID_REQUEST, for a value that is not allowed as well (``ConfigAdminManager``)."""
+        """Raises INVALID_REQUEST, also for a value that is not allowed (``ConfigAdminManager``)."""
         layers = self._node.config_layers
         per_broker = entity != DEFAULT_ENTITY
         try:
@@ -294,7 +294,7 @@ class ConfigChanges:
 
 
 def _refuse_promises(names: Iterable[str]) -> None:
-    """Raises INVALID_REQUEST for keys that are changed in Kafka while a broker runs, and that protect nobody here."""
+    """Raises INVALID_REQUEST for keys that a running Kafka broker can change, but that have no effect here."""
     promised = unchangeable(names)
     if promised:
         raise KafkaError(
@@ -305,7 +305,7 @@ def _refuse_promises(names: Iterable[str]) -> None:
 
 
 def require_few(values: Iterable[tuple[str, str | None]]) -> None:
-    """Raises INVALID_REQUEST for more than one resource can have."""
+    """Raises INVALID_REQUEST when the values are more than one resource can have."""
     size = 0
     for number, (name, text) in enumerate(values, 1):
         size += len(name) + len(text or "")

@@ -31,7 +31,7 @@ Result = TypeVar("Result", bound=ResourceResult)
 
 
 def check_keys(values: Sequence[tuple[str, str | None]]) -> None:
-    """Raises INVALID_REQUEST where one resource's keys are not each there once, and with a value."""
+    """Raises INVALID_REQUEST unless each key of a resource occurs once and has a value."""
     if len({name for name, _ in values}) < len(values):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     without_value = [name for name, text in values if text is None]

@@ -75,7 +75,7 @@ _FAMILIES: Final = (
 
 
 _SYSTEM_PROPERTIES: Final = ("java.", "org.apache.kafka.")
-"""Keys that Kafka reads from its JVM, and this broker from its configuration: described only where they are set."""
+"""Keys that Kafka reads from its JVM, and this broker from its configuration: described only if they are set."""
 _INTERNAL: Final = frozenset(
     {
         "group.consumer.migration.policy",
@@ -94,7 +94,7 @@ _INTERNAL: Final = frozenset(
         "zookeeper.metadata.migration.min.batch.size",
     }
 )
-"""Keys that Kafka reads and does not describe (``ConfigDef.defineInternal``)."""
+"""Keys that Kafka reads but does not describe (``ConfigDef.defineInternal``)."""
 
 
 class Synonym(NamedTuple):
@@ -123,7 +123,7 @@ class Entry:
 
 
 def is_sensitive(definition: Definition) -> bool:
-    """A password, or a key whose type nobody knows: its value is not told."""
+    """A password, or a key of unknown type: its value is not shown."""
     return definition.sensitive or definition.type not in CONFIG_TYPES or definition.type == "password"
 
 
@@ -141,7 +141,7 @@ def text_of(value: Value) -> str | None:
 
 
 def broker_synonyms(name: str) -> tuple[str, ...]:
-    """The broker keys that are asked for the value of `name`, finest first (``brokerConfigSynonyms``)."""
+    """The broker keys that give the value of `name`, the most specific first (``brokerConfigSynonyms``)."""
     if name == "log.flush.scheduler.interval.ms":
         return (name,)
     match = _LISTENERS_OWN(name)
@@ -164,7 +164,7 @@ class BrokerConfigLayers:
         return self.static.with_overrides({**self.dynamic_default, **self.dynamic_broker})
 
     def synonyms(self, name: str, *, sensitive: bool) -> list[Synonym]:
-        """Values of `name` and its synonyms: first the one that counts, then defaults; begins at `name` itself."""
+        """Values of `name` and its synonyms, beginning at `name`: first the one that counts, defaults last."""
         names = broker_synonyms(name)
         found: list[Synonym] = []
         layers: tuple[tuple[Mapping[str, str], ConfigSource], ...] = (
@@ -208,7 +208,7 @@ class BrokerConfigLayers:
         return entries
 
     def describe_dynamic_default(self) -> list[Entry]:
-        """The keys of the cluster-wide dynamic default: only those that are set."""
+        """The keys of the cluster-wide dynamic default that are set."""
         entries = []
         for name, value in sorted(self.dynamic_default.items()):
             definition = broker_definitions().get(name) or _unknown(name)
@@ -218,7 +218,7 @@ class BrokerConfigLayers:
         return entries
 
     def describe_topic(self, values: Mapping[str, str]) -> list[Entry]:
-        """Every key of a topic whose own values are `values`. One that is not allowed is shown, and does not count."""
+        """Every key of a topic whose own values are `values`. A value that is not allowed is shown, without effect."""
         refused = refused_values(topic_definitions(), values)
         config = topic_config(self.current(), {name: text for name, text in values.items() if name not in refused})
         entries = []
@@ -290,7 +290,7 @@ def validate_topic_values(broker: Config, values: Mapping[str, str]) -> None:
 
 
 def validate_dynamic_broker_values(static: Config, values: Mapping[str, str], *, per_broker: bool) -> None:
-    """Raises INVALID_REQUEST for what cannot be changed while the broker runs, `ConfigError` for a value that is not
+    """Raises INVALID_REQUEST for a key that cannot change while the broker runs, `ConfigError` for a value that is not
     allowed (``DynamicBrokerConfig.validate``)."""
     read_only = [
         name
@@ -318,7 +318,7 @@ def validate_dynamic_broker_values(static: Config, values: Mapping[str, str], *,
 
 
 def check_dynamic(name: str, text: str, *, per_broker: bool) -> None:
-    """Raises `ConfigError` for what no broker takes up while it runs, whatever else is set."""
+    """Raises `ConfigError` for values that no running broker accepts, whatever else is set."""
     if not per_broker and is_each_brokers_own(name):
         raise ConfigError(f"{name} is each broker's own.")
     check_listeners_value(name, text)
@@ -330,7 +330,7 @@ def check_dynamic(name: str, text: str, *, per_broker: bool) -> None:
 
 
 def is_each_brokers_own(name: str) -> bool:
-    """Whether it cannot be set for all brokers at once."""
+    """Whether the key cannot be set for all brokers at once."""
     of_listener = _LISTENERS_OWN(name)
     if of_listener is not None:
         return of_listener[1] not in LISTENERS_LIMITS
@@ -344,19 +344,19 @@ _AT_LEAST_ONE: Final = {
     "max.connections": "Invalid {} {}",
     "max.connection.creation.rate": "Invalid {} {}",
 }
-"""What Kafka says of less than 1. A broker would stand still, or let nobody in who could set it right."""
+"""Kafka's messages for values below 1. With these a broker would stop working, or admit no one to correct them."""
 _LEAST_OF_LISTENER: Final = {"max.connections": 0, "max.connection.creation.rate": 1}
 _POSITIVE: Final = frozenset({"log.cleaner.io.max.bytes.per.second", "log.cleaner.io.buffer.load.factor"})
 DEDUPE_BUFFER_MIN_BYTES: Final = 1024 * 1024
 _JMX_REPORTER: Final = "org.apache.kafka.common.metrics.JmxReporter"
-"""Kafka's own; no other class runs here."""
+"""The reporter in Kafka itself; no other class runs here."""
 
 
 def check_usable(config: Config, name: str) -> None:
     """Raises `ConfigError` where a broker cannot run with its value of `name`, though its type allows it
     (``KafkaConfig.validateValues``, ``DynamicThreadPool``, ``DynamicConnectionQuota``)."""
     match = _LISTENERS_OWN(name)
-    # A listener may let nobody in: another one takes it back.
+    # A listener may be set to admit no connection: another listener can undo that.
     least = _LEAST.get(name) if match is None else _LEAST_OF_LISTENER.get(match[1])
     if least is not None and int(config.overrides[name]) < least:
         raise _required(f"{name} must be greater than or equal to {least}")
@@ -392,11 +392,11 @@ _THREAD_COUNTS: Final = (
 
 
 def check_change(current: Config, wanted: Config) -> None:
-    """Raises `ConfigError` for what no Kafka broker would take up at once, though a broker may begin with it.
+    """Raises `ConfigError` for a change that no running Kafka broker accepts, though a broker may start with it.
 
     A count of threads must not more than double, nor fall below its half (``DynamicThreadPool``, ``LogCleaner``); what
     a log keeps locally must not exceed what it keeps (``DynamicLogConfig``). A Kafka broker that reads such a default
-    takes up none of the defaults any more, until it is set right.
+    ignores all defaults until it is corrected.
     """
     for name in _THREAD_COUNTS:
         before, after = current.number(name), wanted.number(name)
@@ -428,7 +428,7 @@ def _required(what: str) -> ConfigError:
 
 
 def _not_while_it_runs(what: str, why: str) -> ConfigError:
-    """`why` is what Kafka says where it is changed."""
+    """`why` is what Kafka says when the key is changed."""
     return ConfigError(
         what,
         f"Invalid value org.apache.kafka.common.config.ConfigException: {why} "
@@ -437,14 +437,14 @@ def _not_while_it_runs(what: str, why: str) -> ConfigError:
 
 
 def check_listeners_value(name: str, text: str) -> None:
-    """Raises `ConfigError` where `name` is a listener's own key and may not have this value."""
+    """Raises `ConfigError` when `name` is a listener's own key and this value is not allowed."""
     match = _LISTENERS_OWN(name)
     if match is not None and match[1] in broker_definitions():
         broker_definitions()[match[1]].parse(text)
 
 
 def _listeners_definitions(config: Config) -> dict[str, Definition]:
-    """Definitions of the listeners' own keys that are set: those of the keys without the prefix, but no documentation.
+    """Definitions of the listeners' own keys that are set: those of the keys without the prefix, without documentation.
     No tool changes them at the default level, so they are shown as read-only."""
     found: dict[str, Definition] = {}
     for name in config.overrides:
@@ -488,7 +488,7 @@ def apply_incremental(
         changed = comma_list(text)
         if operation is AlterOperation.APPEND:
             known = frozenset(items)
-            # As to Java's `split`, an empty text is one item, which few lists may have.
+            # Java's `split` makes one item of an empty text; few lists may have that item.
             items += [entry for entry in dict.fromkeys(changed or [""]) if entry not in known]
         else:
             removed = frozenset(changed)

@@ -55,9 +55,9 @@ _FETCH: Final = int(ApiKey.FETCH)
 _NOT_TIMED: Final = TIMED_EACH - 1
 _PRODUCE: Final = int(ApiKey.PRODUCE)
 _SAMPLED: Final = frozenset((_PRODUCE, _FETCH))
-"""Of these a connection's first `TIMED_EACH` requests are timed, and then one in so many."""
+"""A connection's first `TIMED_EACH` requests of these kinds are timed, and then one in `TIMED_EACH`."""
 _IN_ONE_GO: Final = frozenset((*map(int, ANSWERED_IN_KIND), _PRODUCE, _FETCH))
-"""Their answers are written at once."""
+"""Requests whose answers are written at once."""
 
 
 class BrokerConnection(FramedConnection):
@@ -87,12 +87,12 @@ class BrokerConnection(FramedConnection):
         self.authorizer: Authorizer = channel.authorizer
         self.principal: Principal = ANONYMOUS
         self.token_authenticated = False
-        """Whether the principal has proved itself by a delegation token."""
+        """Whether the client authenticated with a delegation token."""
         self.peer = "unknown"
         self.peer_host = "unknown"
         self.requests = 0
         self._decoded = 0
-        """How many of `requests` were decoded, or are counted already."""
+        """How many of `requests` were decoded, or are already counted."""
         self._repeated: RequestFigures | None = None
         """Counts the requests that were not decoded: they are a follower's fetches."""
         self._repeated_version = 0
@@ -124,22 +124,22 @@ class BrokerConnection(FramedConnection):
         self._channel.connections.closed(self)
 
     def eof_received(self) -> bool:
-        """The client says no more. What it has said is done all the same, but where an answer is waited for that nobody
-        will take: a producer that wants none (acks=0) may go at once."""
+        """The client sends no more. The requests it sent still run, unless one waits for an answer, which nobody will
+        read: a producer with acks=0 may close its connection at once."""
         if not (self._waiting or self._unanswered) or any(request.wants_answer for request in self._unanswered):
             return False
         self._end_when_answered("")
         return True
 
     def close(self) -> None:
-        """Closes the connection; stories that wait are abandoned, what was written is still sent."""
+        """Closes the connection; waiting requests are abandoned, but what was written is still sent."""
         self._uncork()
         self._end()
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """Drops the connection, with what was written and not sent."""
+        """Drops the connection, with the bytes that were written but not sent."""
         self._end()
         if self._transport is not None:
             self._transport.abort()
@@ -158,7 +158,7 @@ class BrokerConnection(FramedConnection):
             waits_for, request.waits_for = request.waits_for, None
             if waits_for is not None:
                 if request.context is not None and request.context.cost is not None:
-                    # What was produced counts, though nobody hears of it: hanging up would be a way round the quota.
+                    # The produced bytes count without an answer: hanging up would be a way round the quota.
                     self.quotas.settle(request.context, None)
                 waits_for.abandon()
 
@@ -171,7 +171,7 @@ class BrokerConnection(FramedConnection):
         if self._transport is not None:
             self._transport.abort()
 
-    # Frames to stories
+    # Running requests
 
     def _run(self, frame: bytearray, arrived_ns: int = 0) -> None:
         self.requests += 1
@@ -194,7 +194,7 @@ class BrokerConnection(FramedConnection):
                 self._transport.write(parts[0])  # type: ignore[union-attr]
 
     def _run_timed(self, frame: bytearray, arrived_ns: int) -> None:
-        """As `_run`; a request that repeats is measured, and counts for `TIMED_EACH`."""
+        """As `_run`; measures a request that repeats, which counts for `TIMED_EACH`."""
         self.requests -= 1
         timing = self._timing = Timing(self._channel.requests.clock, arrived_ns, TIMED_EACH)
         decoded = self._decoded
@@ -212,7 +212,7 @@ class BrokerConnection(FramedConnection):
             timing.sent()
 
     def count_repeats(self) -> None:
-        """Counts the requests that nobody decoded."""
+        """Counts the requests that were not decoded."""
         if self._repeated is not None and self.requests > self._decoded:
             self._repeated.count(self._repeated_version, self.requests - self._decoded)
             self._repeated.count_error(0, self.requests - self._decoded)
@@ -329,12 +329,12 @@ class BrokerConnection(FramedConnection):
                 self._unanswered.append(unanswered)
             return
         self._ended(context, response, error, timing)
-        del error  # its traceback leads to this very frame
+        del error  # its traceback refers to this frame
 
     def _ended(
         self, context: RequestContext, response: Any, error: BaseException | None, timing: Timing | None
     ) -> None:
-        """Answers a request whose story is over, or that needs none."""
+        """Answers a request whose handler has finished, or that needs none."""
         if timing is not None:
             timing.begun()
         if type(response) is Pending:
@@ -357,12 +357,12 @@ class BrokerConnection(FramedConnection):
             self._refuse(str(end))
             return
         finally:
-            del error  # its traceback leads to this very frame
+            del error  # its traceback refers to this frame
         if answer:
             self._send(answer, timing)
 
     def wait_for(self, operation: DelayedOperation[Any], put: Callable[[], list[Bytes]]) -> None:
-        """Answers the request that is being run when `operation` is complete; `put` gives the parts of the frame."""
+        """Answers the running request when `operation` is complete; `put` gives the parts of the frame."""
         unanswered = Unanswered(self, None, settled=False)
         unanswered.waits_for = operation
         operation.then = partial(self.completed, unanswered, put)
@@ -373,7 +373,7 @@ class BrokerConnection(FramedConnection):
         self._unanswered.append(unanswered)
 
     def turn(self, context: RequestContext) -> asyncio.Future[None]:
-        """Done when whoever answers a long request may go on."""
+        """Done when the handler of a long request may go on."""
         return self._channel.long_requests.turn(context)
 
     def charge(self, context: RequestContext, response: Any) -> None:
@@ -383,15 +383,15 @@ class BrokerConnection(FramedConnection):
         """Counts an answer that `LongRequests` writes."""
         self._channel.requests.answered(context, response)
 
-    # What stories end with
+    # What handlers return
 
     def _answer(self, context: RequestContext, response: Any, error: BaseException | None) -> list[Bytes]:
-        """The parts to send, none where there is no response. Raises `Disconnect` where the connection has to end."""
+        """The parts to send; none when there is no response. Raises `Disconnect` when the connection has to end."""
         if error is not None:
             response = self.failed(context, error)
         if self._closed:
             return []
-        if type(response) is list:  # by `LongRequests`, which has told what it says
+        if type(response) is list:  # by `LongRequests`, which has counted it
             return response
         if context.cost is not None:
             self.quotas.settle(context, response)
@@ -407,9 +407,9 @@ class BrokerConnection(FramedConnection):
             raise Disconnect(f"the response to its {context.api_name} cannot be written ({failure})") from failure
 
     def failed(self, context: RequestContext, error: BaseException) -> Any:
-        """The response that tells the caller of `error`, or None where there is none to send. Raises `Disconnect`."""
+        """The response that reports `error`, or None when there is none to send. Raises `Disconnect`."""
         if isinstance(error, Disconnect):
-            # Another one: an exception that a frame of its own traceback knows keeps that frame, and so the request.
+            # A new exception: one that is known to a frame of its own traceback keeps that frame and its request.
             raise Disconnect(str(error)) from None
         if isinstance(error, asyncio.CancelledError):  # the broker is shutting down
             self.close()

@@ -34,7 +34,7 @@ from barnabas.security.listener_config import listener_prefix, of_listener
 logger = logging.getLogger(__name__)
 
 GIVES_WAY_AFTER_MS: Final = 1_000
-"""How long a connection has to say something before it makes room for another."""
+"""How long a new connection has to send something before it gives way to another."""
 UNLIMITED: Final = 2**31 - 1
 _CREATION_RATE: Final = "max.connection.creation.rate"
 OVERRIDES: Final = "max.connections.per.ip.overrides"
@@ -47,24 +47,24 @@ class OpenConnection(Protocol):
     peer: str
     peer_host: str
     requests: int
-    """How many requests it has made."""
+    """How many requests the connection has made."""
 
     @property
     def busy(self) -> bool:
-        """Whether a request of it is not answered yet."""
+        """Whether one of its requests is not answered yet."""
         ...
 
     @property
     def progress(self) -> tuple[int, ...]:
-        """Another one whenever bytes have come or gone."""
+        """A value that changes whenever bytes have arrived or left."""
         ...
 
     def count_repeats(self) -> None:
-        """Counts the requests that nobody decoded."""
+        """Counts the requests that were not decoded."""
         ...
 
     def led_no_more(self, partitions: Container[TopicPartition]) -> None:
-        """This broker has ceased to lead `partitions`: no answer about them is to wait for others."""
+        """This broker no longer leads `partitions`: answers about them are not to wait for others."""
         ...
 
     def hold(self) -> None: ...
@@ -86,12 +86,12 @@ class Connections:
         self._clock = clock
         self._config = config
         self.protected_listener: str | None = None
-        """Where brokers connect, if others connect elsewhere."""
+        """The listener that brokers use, if clients use others."""
         self._max_idle_ms = config().number("connections.max.idle.ms")
         self._open: dict[OpenConnection, tuple[tuple[int, ...], int]] = {}
-        """For each, how far it had come when it was last looked at, and since when it has been idle (ms)."""
+        """For each connection, its progress when it was last checked, and since when it has been idle (ms)."""
         self._turned_away: dict[OpenConnection, asyncio.TimerHandle] = {}
-        """Those whose address has made too many: they wait to be closed, and take nobody's place meanwhile."""
+        """Connections beyond their address's limit: they wait to be closed, and take no other connection's place."""
         self._by_address: Counter[str] = Counter()
         self._by_listener: Counter[str] = Counter()
         self._listener_limits: dict[tuple[str, str], int] = {}
@@ -107,7 +107,7 @@ class Connections:
         return iter([*self._open, *self._turned_away])
 
     def complain(self, connection: OpenConnection, reason: str) -> None:
-        """Says why a connection is closed: once a minute for each kind of reason, whoever repeats it."""
+        """Logs why a connection is closed: once a minute for each kind of reason, whichever client repeats it."""
         self._log.log(VARYING.sub("", reason), "closing the connection from %s: %s", connection.peer, reason)
 
     def opened(self, connection: OpenConnection, transport: asyncio.BaseTransport) -> None:
@@ -135,7 +135,7 @@ class Connections:
         self._turned_away[connection] = timer
 
     def _throttle(self, connection: OpenConnection) -> None:
-        """Holds a new connection to the rates of all, and of its listener (KIP-612): one too many is read later."""
+        """Holds a new connection to the rates of all and of its listener (KIP-612): beyond them it is read later."""
         quotas, config, listener = self._quotas, self._config(), connection.listener
         every, own = config.number(_CREATION_RATE), self._limit_of(config, listener, _CREATION_RATE)
         throttle_ms = 0
@@ -153,11 +153,11 @@ class Connections:
             self._listener_limits.clear()
             try:
                 self._overrides = overrides_of(config)
-            except ConfigError as error:  # another broker, or a tool, took it: it keeps nobody out
+            except ConfigError as error:  # another broker or a tool accepted it; here it blocks nobody
                 logger.error("the overrides stay as they were: %s", error)
         address = connection.peer_host
         per_ip = config.number("max.connections.per.ip")
-        if per_ip == 0 and not self._overrides:  # stored, though no broker takes it: nobody could set it right
+        if per_ip == 0 and not self._overrides:  # stored, though no broker accepts it: nobody could correct it
             per_ip = UNLIMITED
         allowed = self._overrides.get(address, per_ip)
         if self._by_address[address] >= allowed:
@@ -170,7 +170,7 @@ class Connections:
             if connection.listener != self.protected_listener:
                 return f"there are as many connections as max.connections allows ({allowed})"
             self._make_room(1, idle_ms=0)
-        # Several at once, so that not every connection looks at all others.
+        # It closes several at once, so that not every new connection has to look at all others.
         if is_scarce(transport) and not (
             self._close_those_turned_away() or self._make_room(1 + len(self._open) // 32, idle_ms=GIVES_WAY_AFTER_MS)
         ):
@@ -187,11 +187,11 @@ class Connections:
         return limit
 
     def become_fewer(self) -> None:
-        """Closes as many as there are beyond ``max.connections``, which has changed."""
+        """Closes the connections beyond ``max.connections``, which has changed."""
         self._make_room(len(self._open) - self._config().number("max.connections"), idle_ms=0)
 
     def _make_room(self, count: int, *, idle_ms: int) -> int:
-        """Closes up to `count` connections that have been idle for so long: first those that never asked anything, then
+        """Closes up to `count` connections that have been idle long enough: first those that never sent a request, then
         those idle for longest. Returns how many it closed."""
         now_ms = self._clock.monotonic_ms()
         idle: list[tuple[bool, int, int, OpenConnection]] = []
@@ -207,7 +207,7 @@ class Connections:
         return len(giving_way)
 
     def _idle_since(self, connection: OpenConnection, now_ms: int) -> int:
-        """Since when the connection has been idle; `now_ms` where it is not."""
+        """Since when the connection has been idle; `now_ms` when it is not."""
         progress, since_ms = self._open[connection]
         if connection.busy or connection.progress != progress:
             since_ms = now_ms
@@ -215,7 +215,7 @@ class Connections:
         return since_ms
 
     def _close_those_turned_away(self) -> int:
-        """Closes at once those that wait for it; returns how many there were."""
+        """Closes the waiting connections at once; returns how many there were."""
         waiting = list(self._turned_away)
         for connection in waiting:
             connection.close()
@@ -242,7 +242,7 @@ class Connections:
             connection.release()
 
     async def close_idle(self) -> None:
-        """Closes those of which nothing moved for ``connections.max.idle.ms``; a tenth of that is the resolution."""
+        """Closes connections without progress for ``connections.max.idle.ms``; the resolution is a tenth of that."""
         if self._max_idle_ms < 0:
             return
         while True:
@@ -252,7 +252,7 @@ class Connections:
                 if now_ms - self._idle_since(connection, now_ms) >= self._max_idle_ms:
                     logger.debug("closing the connection from %s: idle", connection.peer)
                     connection.close()
-                    connection.abort()  # it has not read for so long: nothing more is sent
+                    connection.abort()  # the client has not read for so long: nothing more is sent
 
     def close(self) -> None:
         for connection in self:

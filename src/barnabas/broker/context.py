@@ -22,10 +22,10 @@ from barnabas.wire.message import Message
 BETWEEN_BROKERS: Final = frozenset(
     (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.ALTER_PARTITION)
 )
-"""Requests that have an entry for each partition of the cluster, and that wait for no client's."""
+"""Requests that have an entry for each partition of the cluster, and that do not wait for clients' requests."""
 
 HASHED_LENGTH: Final = 256
-"""So much of a name takes as long to hash as another element of a request takes."""
+"""Hashing a name of this length takes as long as any other element of a request."""
 Handle = Callable[[Any, Any, "RequestContext"], Any]
 """A handler: given the broker's parts (`BrokerParts`), the request and its context, it returns a coroutine with the
 response, or the response itself (`is_answer`)."""
@@ -43,7 +43,7 @@ class Route(NamedTuple):
     response_class: Any
     failed: Failed | None
     pipelined: bool = False
-    """Whether such a request may begin while settled ones before it wait for their answers."""
+    """Whether such a request may begin while earlier settled ones wait for their answers."""
 
 
 class Caller(Protocol):
@@ -62,7 +62,7 @@ class Caller(Protocol):
 
     @property
     def token_authenticated(self) -> bool:
-        """Whether the principal has proved itself by a delegation token."""
+        """Whether the client authenticated with a delegation token."""
         ...
 
     @property
@@ -71,19 +71,19 @@ class Caller(Protocol):
         ...
 
     def turn(self, context: RequestContext) -> asyncio.Future[None]:
-        """Done when whoever answers a long request may go on."""
+        """Done when the handler of a long request may go on."""
         ...
 
     def settled(self) -> None:
-        """A request has done all it does: what waits may begin, but not in the midst of its story."""
+        """A request has done all its work: waiting requests may begin, but not while its handler still runs."""
         ...
 
     def throttle(self, milliseconds: int) -> None:
-        """Begins no request, and reads none, for this long from now."""
+        """Begins and reads no request for this long from now."""
         ...
 
     def failed(self, context: RequestContext, error: BaseException) -> Any:
-        """The response that tells the caller of `error`, or None where there is none to send. Raises `Disconnect`."""
+        """The response that reports `error`, or None when there is none to send. Raises `Disconnect`."""
         ...
 
     def charge(self, context: RequestContext, response: Any) -> None:
@@ -105,7 +105,7 @@ class FollowersConnection(Caller, Protocol):
     def listener(self) -> str: ...
 
     def wait_for(self, operation: DelayedOperation[Any], put: Callable[[], list[Bytes]]) -> None:
-        """Answers the request that is being run when `operation` is complete; `put` gives the parts of the frame."""
+        """Answers the running request when `operation` is complete; `put` gives the parts of the frame."""
         ...
 
 
@@ -147,21 +147,21 @@ class RequestContext:
         self._slice = SLICE
         self.cost: RequestCost | None = None
         self.replicating: DelayedProduce | None = None
-        """Set once all that the request does is done: the answer alone is missing, and waits for this."""
+        """Set when all of the request's work is done: only the answer is missing, and waits for this."""
 
     def due(self, cost: int = 1) -> bool:
-        """Whether it is time to give way, after another element, or one that costs as much as several: a handler's
-        loop over what was asked for ends with ``if context.due(): await context.turn()``."""
+        """Whether it is time to let others run, after another element, or one that costs as much as several: a
+        handler's loop over a request's elements ends with ``if context.due(): await context.turn()``."""
         self._slice -= cost
         return self._slice <= 0
 
     def due_before(self) -> bool:
-        """As `due`, ahead of an element, so that the last one of a slice ends it without a turn behind it."""
+        """As `due`, before an element, so that no turn follows the last one of a slice."""
         self._slice -= 1
         return self._slice < 0
 
     def due_after(self, name: str) -> bool:
-        """As `due`, after a group or transaction whose partition its name's hash says."""
+        """As `due`, after a group or transaction whose partition is found by hashing its name."""
         return self.due(1 + len(name) // HASHED_LENGTH)
 
     def turn(self) -> asyncio.Future[None]:
@@ -173,7 +173,7 @@ class RequestContext:
         return self.replicating is not None
 
     def settle(self, replicating: DelayedProduce) -> None:
-        """Called before a request waits for `replicating`; what comes behind may begin now (`Route.pipelined`)."""
+        """Called before a request waits for `replicating`; the requests after it may begin now (`Route.pipelined`)."""
         self.replicating = replicating
         self.connection.settled()
 
@@ -200,8 +200,8 @@ class Pending:
     def __init__(self, operation: DelayedOperation[Any], answer: Callable[[], Any]) -> None:
         self.operation = operation
         self.answer = answer
-        """The response, once the operation is complete. May be called in the midst of what completed it: it waits for
-        nothing, and changes nothing."""
+        """Gives the response, once the operation is complete. It may be called in the middle of the work that completed
+        the operation: it waits for nothing, and changes nothing."""
 
     async def answered(self) -> Any:
         await self.operation.over()
@@ -209,7 +209,7 @@ class Pending:
 
 
 def is_answer(handled: Any, response_class: Any) -> bool:
-    """Whether a handler has returned what its story would return, and no story."""
+    """Whether a handler has returned a response rather than a coroutine."""
     kind = type(handled)
     return kind is response_class or kind is Pending or handled is None
 

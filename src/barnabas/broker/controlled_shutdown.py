@@ -26,13 +26,13 @@ Connect = Callable[[Endpoint, str, int], Connection]
 
 
 async def hand_over_leadership(node: ThisNode, broker_epoch: Callable[[], int], connect: Connect) -> None:
-    """Asks the controller to move leaders away, ``controlled.shutdown.max.retries`` times; a broker that cannot be
-    freed stops all the same. A broker that has to register again meanwhile has another `broker_epoch`."""
+    """Asks the controller to move leaders away, ``controlled.shutdown.max.retries`` times; then the broker stops even
+    if it still leads. A broker that registers again meanwhile has another `broker_epoch`."""
     config = node.config
     retries = config.number("controlled.shutdown.max.retries")
     for attempt in range(1, retries + 1):
         if node.zk.client.state is not ConnectionState.CONNECTED:
-            # Who the controller is could only be asked of ZooKeeper, and that would wait until it comes back.
+            # Only ZooKeeper knows who the controller is, and asking it would wait until it comes back.
             logger.warning("[broker %d] stopping without a hand-over: ZooKeeper does not answer", node.broker_id)
             return
         try:
@@ -46,7 +46,7 @@ async def hand_over_leadership(node: ThisNode, broker_epoch: Callable[[], int], 
 
 
 async def _ask(node: ThisNode, broker_epoch: int, connect: Connect) -> bool:
-    """Whether the controller has moved everything. Raises ``OSError``, `WireError` or `ZooKeeperError`."""
+    """Whether the controller has moved all leaders. Raises ``OSError``, `WireError` or `ZooKeeperError`."""
     endpoint = await _controller_within(node, node.config.number("zookeeper.session.timeout.ms"))
     if endpoint is None:
         logger.warning("[broker %d] controlled shutdown: there is no controller now", node.broker_id)
@@ -75,7 +75,7 @@ async def _ask(node: ThisNode, broker_epoch: int, connect: Connect) -> bool:
 
 
 async def _controller_within(node: ThisNode, timeout_ms: int) -> Endpoint | None:
-    """Where the controller is. A request to ZooKeeper waits for a lost connection: this one `timeout_ms` at most."""
+    """The controller's address. A ZooKeeper request waits for a lost connection; this one for `timeout_ms` at most."""
     asking = asyncio.get_running_loop().create_task(_controller(node), name="controlled-shutdown")
     try:
         if not await within(asking, timeout_ms):

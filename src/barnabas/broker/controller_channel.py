@@ -51,7 +51,7 @@ class ControllerChannel:
         max_version: int | None = None,
         form_of: Callable[[Any, int], Any] | None = None,
     ) -> Any:
-        """The controller's answer. Without `timeout_ms` it tries for ever; else REQUEST_TIMED_OUT is raised.
+        """Returns the controller's answer. Without `timeout_ms` it tries forever; else it raises REQUEST_TIMED_OUT.
 
         It is sent in the highest version that both know, up to `max_version`, in the form that `form_of` gives it.
         """
@@ -76,7 +76,7 @@ class ControllerChannel:
         raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "The broker is shutting down.")
 
     def look_again(self) -> None:
-        """Sends again what is under way to a former controller, whose answer may never come."""
+        """Sends again the request that was sent to a former controller, whose answer may never come."""
         if self._connection is not None and self._find() != self._endpoint:
             self._drop(self._connection)
 

@@ -41,6 +41,6 @@ class Coordinators:
             coordinator.resigned(topic_partition.partition, leader_epoch if leader_epoch >= 0 else None)
 
     def partitions_deleted(self, deleted: Sequence[TopicPartition]) -> None:
-        """Groups forget the offsets of what is not there any more."""
+        """Groups forget the offsets of partitions that are deleted."""
         if deleted:
             self._tasks.begin(self._groups.partitions_deleted(deleted), "offsets-of-deleted-topics")

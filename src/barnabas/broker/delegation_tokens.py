@@ -36,7 +36,7 @@ SALT_BYTES: Final = 20
 
 
 def requests_allowed(listeners: Listeners, context: RequestContext) -> bool:
-    """Whether the caller may ask for tokens at all: it has proved who it is, and not by a token."""
+    """Whether the caller may make token requests: it is authenticated, and not by a token."""
     connection = context.connection
     protocol = listeners.security_protocol(context.listener)
     return not (
@@ -80,7 +80,7 @@ class DelegationTokens:
     def hmac(self, token_id: str) -> bytes:
         return hmac.digest(self._secret, token_id.encode(), "sha512")
 
-    # What is known
+    # Known tokens
 
     async def _token_changed(self, data: bytes | None) -> None:
         token_id = (data or b"").decode()
@@ -103,7 +103,7 @@ class DelegationTokens:
             self._credentials.pop((mechanism, token_id), None)
 
     def credential(self, mechanism: ScramMechanism, token_id: str) -> TokenCredential | None:
-        """What a login by this token is checked against; the password is the HMAC in base64."""
+        """The credential against which a login by this token is checked; the password is the HMAC in base64."""
         token = self._tokens.get(token_id)
         if token is None:
             return None
@@ -119,7 +119,7 @@ class DelegationTokens:
     def all(self) -> list[TokenInformation]:
         return list(self._tokens.values())
 
-    # What is asked for
+    # Requests
 
     @to_its_end
     async def create(
@@ -147,7 +147,7 @@ class DelegationTokens:
 
     @to_its_end
     async def renew(self, principal: Principal, mac: bytes, period_ms: int) -> int:
-        """Returns until when the token is valid now (ms of the wall clock); a `period_ms` below 0 is the default."""
+        """Returns the token's new expiry (ms of the wall clock); a `period_ms` below 0 is the default."""
         token = self._token_of(principal, mac)
         self._require_valid(token)
         if period_ms < 0:
@@ -156,7 +156,7 @@ class DelegationTokens:
 
     @to_its_end
     async def expire(self, principal: Principal, mac: bytes, period_ms: int) -> int:
-        """Returns until when the token is valid (ms of the wall clock); a `period_ms` below 0 removes it at once."""
+        """Returns the token's new expiry (ms of the wall clock); a `period_ms` below 0 removes the token at once."""
         token = self._token_of(principal, mac)
         if period_ms < 0:
             await self._node.zk.delete_delegation_token(token.token_id)
@@ -170,7 +170,7 @@ class DelegationTokens:
     async def _ends(self, token: TokenInformation, period_ms: int) -> int:
         ends = min(token.max_timestamp, self._node.runtime.clock.now_ms() + period_ms)
         changed = replace(token, expiry_timestamp=ends)
-        # A token that was removed meanwhile is not made again.
+        # A token that was removed meanwhile is not created again.
         if not await self._node.zk.set_delegation_token(changed):
             self._forget(token.token_id)
             raise KafkaError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
@@ -203,5 +203,5 @@ class DelegationTokens:
 
 
 def concerns(token: TokenInformation, names: Set[str]) -> bool:
-    """Whether one of these principals owns it, asked for it or may renew it (``TokenInformation.ownerOrRenewer``)."""
+    """Whether one of these principals owns it, requested it or may renew it (``TokenInformation.ownerOrRenewer``)."""
     return not names.isdisjoint((token.owner, token.token_requester, *token.renewers))

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 _PROTOCOLS: Final = "listener.security.protocol.map"
 _ADMIN: Final = "ADMIN"
-"""The listener of the admin endpoint, which is none of ``listeners``."""
+"""The listener of the admin endpoint, which is not in ``listeners``."""
 _CHANGING: Final = CHANGING_STORES | LISTENERS_LIMITS
 """The listener's own keys that may change while it is open."""
 
@@ -36,13 +36,13 @@ class DynamicListeners:
     """The configured listeners of a broker. `host_name` is advertised for one that binds every interface."""
 
     def __init__(self, node: ThisNode, connections: Connections, host_name: str) -> None:
-        """Raises `ConfigError` for a configuration that cannot be kept."""
+        """Raises `ConfigError` for a configuration that cannot be used."""
         self._node = node
         self._connections = connections
         self._host_name = host_name
         self._config = node.config
         self.wanted = self.of(node.config)
-        """As they are configured: ports may be 0."""
+        """The listeners as they are configured: ports may be 0."""
         self._told: Listeners | None = None
 
     def of(self, config: Config) -> Listeners:
@@ -51,11 +51,11 @@ class DynamicListeners:
         return wanted
 
     def begin(self, config: Config) -> Listeners:
-        """The listeners to open at the start; `config` has what ZooKeeper says of them, too.
+        """Returns the listeners to open at the start; `config` includes the values in ZooKeeper.
 
-        Where that cannot be kept, only those open that brokers use, as the file has them: nothing but a restart changes
-        them. (Apache opens all that the file has, among them what was closed since.) Raises `ConfigError` for a
-        protection of these that cannot be kept.
+        If these values cannot be used, only the listeners between brokers open, as the file has them: nothing but a
+        restart changes those. (Apache opens all in the file, also those closed since.) Raises `ConfigError` if their
+        protection cannot be applied.
         """
         try:
             wanted = self.of(config)
@@ -73,7 +73,7 @@ class DynamicListeners:
         return self.wanted
 
     def _warn_of_others(self, config: Config, wanted: Listeners) -> None:
-        """Says which keys are of no listener: by a slip of the pen the one that was meant is not guarded by them."""
+        """Warns of keys that belong to no listener: after a typing error the right listener lacks their protection."""
         names = [endpoint.listener for endpoint in (*self.wanted.bound, *wanted.bound)]
         names += [_ADMIN, *comma_list(config.text("controller.listener.names"))]
         if config.is_set(_PROTOCOLS):
@@ -89,7 +89,7 @@ class DynamicListeners:
             )
 
     def check(self, config: Config, socket_server: SocketServer) -> Listeners:
-        """The listeners that `config` wants. Raises `ConfigError` where they could not become that
+        """Returns the listeners that `config` names. Raises `ConfigError` if the open ones cannot change to them
         (``validateReconfiguration``)."""
         wanted = self.of(config)
         after = {endpoint.listener: endpoint for endpoint in wanted.bound}
@@ -115,9 +115,9 @@ class DynamicListeners:
         return wanted
 
     async def take_up(self, config: Config, socket_server: SocketServer, tell: Callable[[], Awaitable[None]]) -> None:
-        """Opens and closes listeners; `tell` is awaited where the cluster has to hear where this broker is now.
+        """Opens and closes listeners; awaits `tell` when the cluster has to learn this broker's new addresses.
 
-        Raises `ConfigError`, and nothing has changed then; `ZooKeeperError`, when it is to be called again.
+        Raises `ConfigError` if nothing was changed, and `ZooKeeperError` if it has to be called again.
         """
         node = self._node
         if self._told is None:
@@ -138,7 +138,7 @@ class DynamicListeners:
 
 
 def _between_brokers(config: Config, *, file: Config, listeners: Listeners) -> Config:
-    """`config` with those of its `file`'s `listeners` that brokers use, and no others."""
+    """`config` with the `listeners` of its `file` that brokers use, and no others."""
     names = (listeners.inter_broker, listeners.control_plane)
 
     def of_brokers(key: str) -> str:
@@ -153,7 +153,7 @@ def _between_brokers(config: Config, *, file: Config, listeners: Listeners) -> C
 
 
 def _lasting(config: Config, listener: str) -> dict[str, str]:
-    """A listener's own keys that an open one keeps."""
+    """A listener's own keys that cannot change while it is open."""
     prefix = listener_prefix(listener)
     return {
         name: text

@@ -21,11 +21,11 @@ from barnabas.wire.records import ControlType, control_batch
 def write_end_markers(
     node: ThisNode, replicas: Replicas, groups: GroupCoordinator, request: WriteTxnMarkersRequest
 ) -> asyncio.Future[WriteTxnMarkersResponse]:
-    """Appends the markers and waits for their replication; the offsets that were committed count before the answer.
+    """Appends the markers and waits for their replication; the committed offsets take effect before the answer.
 
-    Each marker's story goes on when nobody waits for the answer any more: offsets whose marker is in the log have to
-    count. And none waits for another's partitions: the coordinator may have changed, and the next one have ended the
-    transaction, too, and its producer's next transaction be open when the wait is over.
+    Each marker is followed up even when nobody waits for the answer: offsets whose marker is in the log must take
+    effect. No marker waits for another's partitions: meanwhile a new coordinator may have ended the transaction as
+    well, and the producer's next transaction may be open.
     """
     answer: asyncio.Future[WriteTxnMarkersResponse] = asyncio.get_running_loop().create_future()
     errors: dict[int, dict[TopicPartition, ErrorCode]] = {}

@@ -42,7 +42,7 @@ class FeatureChanges:
         try:
             known = await node.zk.get_features()
             node.features_epoch = -1 if known is None else known[1]
-            # Made a moment ago, or unreadable. Where it is not, the word that it was made may be here with the answer.
+            # Created a moment ago, or unreadable. If it is absent, its watch may have fired together with the answer.
             if known is None and await node.zk.path_exists(FeatureZNode.path):
                 self._stale = True
         except ZooKeeperError as error:
@@ -52,7 +52,7 @@ class FeatureChanges:
         return True
 
     async def _follow(self) -> None:
-        """Reads again whenever ``/feature`` changes; does not end."""
+        """Reads ``/feature`` again whenever it changes; does not end."""
         while True:
             while not self._stale:
                 await self._woken

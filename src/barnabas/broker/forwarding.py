@@ -30,13 +30,13 @@ FORWARDED: Final = frozenset(
         *(ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN),
     }
 )
-"""The requests that only the controller answers once it is KRaft's (``ApiKeys.forwardable``)."""
+"""The requests that only a KRaft controller answers, once there is one (``ApiKeys.forwardable``)."""
 _CONFIGURATION: Final = (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS)
 _PRINCIPAL_VERSION: Final = 0
 
 
 def forwarding(handle: Handle) -> Handle:
-    """`handle`, except that a KRaft controller answers where there is one."""
+    """`handle`, except that a KRaft controller answers if there is one."""
 
     @wraps(handle)
     async def answer(broker: BrokerParts, request: Any, context: RequestContext) -> Any:
@@ -50,8 +50,8 @@ def forwarding(handle: Handle) -> Handle:
 
 
 async def _configuration(handle: Handle, broker: BrokerParts, request: Any, context: RequestContext) -> Any:
-    """Does here what is this broker's alone, its loggers, and refuses what it refuses of its own configuration: the
-    controller cannot know of either (``ConfigAdminManager.preprocess``)."""
+    """Does the part that only this broker can do: it sets its loggers and validates its own configuration. The
+    controller knows neither (``ConfigAdminManager.preprocess``)."""
     loggers, own = (
         [resource for resource in request.resources if resource.resource_type == resource_type]
         for resource_type in (ConfigResourceType.BROKER_LOGGER, ConfigResourceType.BROKER)
@@ -75,7 +75,7 @@ async def _configuration(handle: Handle, broker: BrokerParts, request: Any, cont
 
 
 async def _by_controller(broker: BrokerParts, request: Any, context: RequestContext) -> Any:
-    """Raises `KafkaError`, and `Disconnect` where the client has to learn the controller's versions anew."""
+    """Raises `KafkaError`, and `Disconnect` when the client has to learn the controller's versions anew."""
     header, connection = context.header, context.connection
     frame = b"".join(encode_request(request, header.api_version, header.correlation_id, header.client_id))
     principal = DefaultPrincipalData(*context.principal, connection.token_authenticated)
@@ -89,7 +89,7 @@ async def _by_controller(broker: BrokerParts, request: Any, context: RequestCont
     if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
         raise Disconnect
     if answer.error_code or answer.response_data is None:
-        # An envelope that fails is this broker's affair, such as a right that it lacks; not the client's.
+        # A failed envelope is this broker's fault, such as a missing right; not the client's.
         code = ErrorCode(answer.error_code).name
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"The controller refused the broker's envelope: {code}.")
     _, response = decode_response(context.route.response_class, header.api_version, answer.response_data)

@@ -25,20 +25,20 @@ from barnabas.model.config import Config
 from barnabas.runtime.socket_buffers import SocketBuffers
 
 SHARED_BYTES: Final = 32 * 1024
-"""Frames up to about this size are copied once, into their own bytearray; of larger ones only this much is."""
+"""Frames up to about this size are copied once, into their own bytearray; of larger ones only this much is copied."""
 READ_BYTES: Final = ORDINARY_BYTES
-"""How much of a larger frame one read takes: a loop reads a few dozen times before it looks at anybody else."""
+"""How much of a larger frame one read takes: a loop makes a few dozen reads before it serves other connections."""
 MAX_WAITING_BYTES: Final = 1024 * 1024
-"""How many bytes of further requests may wait until they can begin before reading pauses."""
+"""How many bytes of further requests may wait to begin before reading pauses."""
 MAX_UNANSWERED: Final = 64
-"""How many requests may be begun and not answered: the last one to be begun waits until the first is answered."""
+"""How many requests may be begun but not answered: the last one waits until the first is answered."""
 
 AT_ONCE: Final = 8
-"""How many requests of one connection are begun in one go: a short one may take a millisecond or two, and a read has
-room for a thousand of them. The others wait for their turn (`Turns`)."""
+"""How many requests of one connection begin in one turn: a short one may take a millisecond or two, and one read may
+hold a thousand. The others wait for their turn (`Turns`)."""
 
 TLS_RECORDS: Final = range(0x160300, 0x160305)
-"""The first three bytes of a TLS handshake, where a frame has its size."""
+"""The first three bytes of a TLS handshake, in the place of a frame's size."""
 _WRITING_PAUSED: Final = 1
 _THROTTLED: Final = 2
 _GIVES_WAY: Final = 4
@@ -64,7 +64,7 @@ class ConnectionLimits:
     @classmethod
     def of(cls, config: Config, memory: RequestMemory) -> ConnectionLimits:
         send, receive = "socket.send.buffer.bytes", "socket.receive.buffer.bytes"
-        # With what Kafka takes by itself, receiving is several times as dear on a local network (decision 23).
+        # With Kafka's default, receiving costs several times as much on a local network (decision 23).
         buffers = SocketBuffers(config.number(send), config.number(receive) if config.is_set(receive) else -1)
         return cls(config.number("socket.request.max.bytes"), memory, buffers)
 
@@ -96,7 +96,7 @@ class FramedConnection(AnsweringConnection):
         self._limits = limits
         self._memory = limits.memory
         self.max_request_bytes = limits.max_request_bytes
-        """The longest request that may be announced; less than the listener grants before authentication."""
+        """The largest request that is accepted; before authentication it is smaller than the listener's limit."""
         self._head = b""  # up to three bytes of a size whose rest has not come
         self._frame: bytearray | None = None
         self._frame_view = _shared_view
@@ -104,10 +104,10 @@ class FramedConnection(AnsweringConnection):
         self._filled = 0
         self._waiting_since: deque[int] = deque()
         self._waiting_bytes = 0
-        self._muted = False  # until there is room for the frame that is announced
+        self._muted = False  # until there is room for the announced frame
         self._reading_paused = False
         self._stalled = 0
-        """Flags: why no request may begin although no other is in its way."""
+        """Flags: why no request may begin although no other request blocks it."""
         self._throttle: asyncio.TimerHandle | None = None
 
     @abstractmethod
@@ -146,7 +146,7 @@ class FramedConnection(AnsweringConnection):
             self._head = b""
         if end >= 4:
             size: int = _SIZE(_shared)[0]
-            # Exactly one request, and nothing in its way: the common case.
+            # Exactly one request, and nothing blocks it: the common case.
             if (
                 end == size + 4
                 and not (self._unanswered or self._waiting or self._stalled)
@@ -157,7 +157,7 @@ class FramedConnection(AnsweringConnection):
         self._cut(end)
 
     def _cut(self, end: int) -> None:
-        """Takes the frames out of the shared buffer's first `end` bytes before any of them is run."""
+        """Takes all frames out of the shared buffer's first `end` bytes before any of them runs."""
         position = 0
         frames: list[bytearray] = []
         refusal: str | None = None
@@ -198,7 +198,7 @@ class FramedConnection(AnsweringConnection):
         self._frame = frame = bytearray(memory.buffer_bytes(size, filled))
         self._frame_view = view = memoryview(frame)
         self._frame_size = size
-        view[:filled] = arrived  # a bytearray would take a copy of what is no bytearray first
+        view[:filled] = arrived  # a bytearray first copies a source that is not a bytearray
         memory.ahead += len(frame) - filled
         if memory.admit(self):
             memory.held += size
@@ -223,7 +223,7 @@ class FramedConnection(AnsweringConnection):
     # When a frame begins
 
     def _arrived(self, frame: bytearray, *, held: bool = True) -> None:
-        """A whole frame; `held` by the memory, as those are that did not come at once."""
+        """Takes a whole frame; `held`: the memory counts it, as it does frames that did not arrive at once."""
         if not self._closed and self._ending is None:
             if self._waiting or not self._may_begin(frame):
                 if not held:
@@ -270,7 +270,7 @@ class FramedConnection(AnsweringConnection):
             self._pause_or_resume()
 
     def _give_way(self) -> None:
-        """Begins no further request before others had their turn."""
+        """Begins no further request before other connections had their turn."""
         self._stalled |= _GIVES_WAY
         self._channel.long_requests.turns.next().add_done_callback(self._has_turn)
 
@@ -280,14 +280,14 @@ class FramedConnection(AnsweringConnection):
             self._begin_waiting()
 
     def settled(self) -> None:
-        """A request has done all it does: what waits may begin, but not in the midst of its story."""
+        """A request has done all its work: waiting requests may begin, but not while its handler still runs."""
         if self._waiting:
             asyncio.get_running_loop().call_soon(self._begin_waiting)
 
-    # Reading, and not
+    # Pausing and resuming reads
 
     def hold(self) -> None:
-        """Begins no request, and reads none, until `release`."""
+        """Begins and reads no request until `release`."""
         self._stalled |= _HELD
         self._pause_or_resume()
 
@@ -296,7 +296,7 @@ class FramedConnection(AnsweringConnection):
         self._begin_waiting()
 
     def _still_paused(self) -> None:
-        """Called in the turn after `connection_made`, behind which transports begin to read, whatever it asked for."""
+        """Called in the turn after `connection_made`: transports begin to read after that call, even if paused."""
         if self._reading_paused and not self._closed:
             assert self._transport is not None
             self._transport.resume_reading()
@@ -343,7 +343,7 @@ class FramedConnection(AnsweringConnection):
         self._abort("it does not read its answers, and others need the memory")
 
     def throttle(self, milliseconds: int) -> None:
-        """Begins no request, and reads none, for this long from now (KIP-219); what was begun is answered."""
+        """Begins and reads no request for this long from now (KIP-219); the begun requests are answered."""
         if self._closed:
             return
         loop = asyncio.get_running_loop()
@@ -364,7 +364,7 @@ class FramedConnection(AnsweringConnection):
     # Ending
 
     def _refuse(self, reason: str) -> None:
-        """Ends the connection when all that came before is answered; nothing behind is begun or read."""
+        """Ends the connection when all earlier requests are answered; no later one is begun or read."""
         self._drop_requests()
         self._end_when_answered(reason)
 

@@ -28,7 +28,7 @@ from barnabas.wire.api import ApiKey
 logger = logging.getLogger(__name__)
 
 REAUTHENTICATES_AFTER_MS: Final = 1_000
-"""A connection that authenticates again sooner is not listened to (``MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS``)."""
+"""A connection that authenticates again sooner is refused (``MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS``)."""
 
 
 class Gate(Protocol):
@@ -63,7 +63,7 @@ class GuardedConnection(BrokerConnection):
         super().connection_lost(error)
 
     def secured(self, certificate: bytes | None) -> None:
-        """TLS is there. On a listener without SASL the certificate says who is speaking."""
+        """The TLS handshake is done. On a listener without SASL the certificate names the principal."""
         self._drop_deadline()
         if certificate is not None:
             try:
@@ -96,7 +96,7 @@ class SaslConnection(GuardedConnection):
         super().__init__(gate, channel, limits)
         self._granted_bytes = limits.max_request_bytes
         self._authenticator: SaslServerAuthenticator | None = None
-        """Set while it is not known who is speaking, or whether it is still the same."""
+        """Set while the client authenticates, for the first time or again."""
         self._story: Story[Reply] | None = None
         self._session: SaslSession | None = None
         self._began_ms = 0
@@ -111,7 +111,7 @@ class SaslConnection(GuardedConnection):
         super().connection_lost(error)
 
     def secured(self, certificate: bytes | None) -> None:
-        """What a certificate says does not count here: SASL names the principal."""
+        """The certificate does not count here: SASL names the principal."""
 
     def _begin_authentication(self) -> None:
         gate = self._gate
@@ -132,11 +132,11 @@ class SaslConnection(GuardedConnection):
         self._exchange(frame, self._authenticator)
 
     def _is_held_up(self, expires_ms: int, frame: bytearray) -> bool:
-        """Whether `frame` is not served: it begins the session anew, or comes behind its end."""
+        """Whether `frame` is not served: it begins authentication again, or comes after the session's end."""
         now_ms = self._gate.clock.monotonic_ms()
         if frame[:2] == ApiKey.SASL_HANDSHAKE.to_bytes(2, "big"):
             if now_ms - self._began_ms < REAUTHENTICATES_AFTER_MS:
-                return False  # answered as any SaslHandshake that comes too late
+                return False  # answered as any SaslHandshake at a wrong time
             self._began_ms = now_ms
             self._begin_authentication()
             self._set_deadline()
@@ -183,7 +183,7 @@ class SaslConnection(GuardedConnection):
         self.max_request_bytes = self._granted_bytes
 
     def _fail_later(self, answer: list[Bytes], reason: str) -> None:
-        """Fails after a delay, in which nothing is read, so that guessing costs time."""
+        """Fails after a delay without reading, so that guessing costs time."""
         self.hold()
         self._failing = asyncio.get_running_loop().call_later(
             self._gate.failed_authentication_delay_ms / 1000, self._fail, answer, reason

@@ -39,7 +39,7 @@ class InterBrokerAccess:
     def connection(self, endpoint: Endpoint, client_id: str, timeout_ms: int | None = None) -> Connection:
         """A connection that is not connected yet; `connect` authenticates as well.
 
-        `timeout_ms` is for connecting, and for each answer.
+        `timeout_ms` limits connecting, and each answer.
         """
         return Connection(
             self._runtime,

@@ -45,7 +45,7 @@ _KEYS: Final = {
         for part in ("location", "password", "type")
     },
 }
-"""Properties that are keys by another name."""
+"""Properties whose Kafka keys have other names."""
 _READ: Final = (JAAS_FILE, ALLOWED_URLS, DISALLOWED_LOGIN_MODULES, *_KEYS)
 _CHECKS_NAMES: Final = "zookeeper.ssl.hostnameVerification"
 _SERVER: Final = "KafkaServer"
@@ -55,7 +55,7 @@ _ZOOKEEPER_PASSWORD: Final = "barnabas.zookeeper.sasl.password"
 
 
 def with_jvm_properties(values: Mapping[str, str], options: str, read: Callable[[str], str]) -> dict[str, str]:
-    """A ``server.properties`` with what the JVM's `options` and the JAAS file, which `read` reads, say beside it.
+    """Returns a ``server.properties`` with the values in the JVM's `options` and in the JAAS file, which `read` reads.
 
     Raises `ConfigError`.
     """

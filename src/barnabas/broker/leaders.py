@@ -9,7 +9,7 @@ from barnabas.model.ids import NO_BROKER, NO_EPOCH, TopicPartition
 
 
 def leader_of(broker: BrokerParts, topic_partition: TopicPartition) -> tuple[int, int]:
-    """The leader and its epoch: from the partition itself where this broker has it, else from the metadata."""
+    """The leader and its epoch: from the partition if this broker hosts it, else from the metadata."""
     partition = broker.replicas.partition(topic_partition)
     if partition is not None:
         return partition.leader_id, partition.leader_epoch
@@ -20,7 +20,7 @@ def leader_of(broker: BrokerParts, topic_partition: TopicPartition) -> tuple[int
 def leader_endpoints(
     broker: BrokerParts, leaders: Iterable[int], listener: str
 ) -> Iterator[tuple[int, str, int, str | None]]:
-    """Id, host, port and rack of those `leaders` that live and have the client's listener."""
+    """Id, host, port and rack of those `leaders` that are alive and have the client's listener."""
     for leader in leaders:
         info = broker.metadata.image.brokers.get(leader)
         endpoint = None if info is None else info.endpoint(listener)

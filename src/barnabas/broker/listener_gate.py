@@ -86,7 +86,7 @@ class ListenerGate:
 
     @property
     def authenticates(self) -> bool:
-        """Whether everybody who gets in has proved who it is."""
+        """Whether every client that is admitted has authenticated."""
         settings = self.tls_settings
         return bool(self.mechanisms) or (settings is not None and settings.client_auth == "required")
 
@@ -95,9 +95,9 @@ class ListenerGate:
         self.tls_settings = settings
 
     def check(self, config: Config) -> TlsSettings | None:
-        """The listener's TLS settings in `config`, with what the stores hold now; None where nothing is new.
+        """Returns the listener's TLS settings in `config`, with the stores' present contents; None if nothing changed.
 
-        Raises `ConfigError` where they may not take the place of those that count.
+        Raises `ConfigError` if they may not replace the present settings.
         """
         old = self.tls_settings
         if old is None:
@@ -119,7 +119,7 @@ class ListenerGate:
         return new
 
     def reconfigure(self, config: Config) -> bool:
-        """Takes up changed stores for new connections; returns whether any changed. Raises `ConfigError` as `check`."""
+        """Uses changed stores for new connections; returns whether any changed. Raises `ConfigError` as `check`."""
         new = self.check(config)
         if new is None:
             return False
@@ -128,7 +128,7 @@ class ListenerGate:
         return True
 
     def accept(self, channel: RequestChannel, limits: ConnectionLimits) -> asyncio.BaseProtocol:
-        """The protocol of a new connection."""
+        """The protocol object of a new connection."""
         if self.security_protocol == "PLAINTEXT":
             return BrokerConnection(channel, self.name, limits)
         connection = (SaslConnection if self.mechanisms else GuardedConnection)(self, channel, limits)

@@ -30,19 +30,19 @@ class Listeners:
     control_plane: str | None = None
 
     def security_protocol(self, listener: str) -> str:
-        """That of a listener; of one that was closed meanwhile the one that proves nothing."""
+        """A listener's security protocol; for one closed meanwhile, the protocol that authenticates nobody."""
         return next(
             (endpoint.security_protocol for endpoint in self.bound if endpoint.listener == listener), "PLAINTEXT"
         )
 
     @property
     def protected(self) -> str | None:
-        """Where brokers connect, if others connect elsewhere."""
+        """The listener that brokers use, if clients use others."""
         return self.inter_broker if len(self.bound) > 1 else None
 
     @property
     def of_controller(self) -> str:
-        """Where brokers and the controller speak to each other of its business."""
+        """The listener between brokers and the controller."""
         return self.control_plane or self.inter_broker
 
     def for_brokers(self) -> tuple[Endpoint, ...]:
@@ -50,7 +50,7 @@ class Listeners:
         return tuple(e for e in self.bound if e.listener in (self.inter_broker, self.control_plane))
 
     def advertise_bound(self, ports: dict[str, int]) -> Listeners:
-        """Puts the port that a listener really got (`ports`, by name) where 0 was asked for."""
+        """Sets the port that a listener was really given (`ports`, by name) in place of 0."""
         return replace(
             self,
             bound=tuple(replace(e, port=ports[e.listener]) for e in self.bound),
@@ -62,7 +62,7 @@ class Listeners:
 
 
 def listeners_of(config: Config, host_name: str) -> Listeners:
-    """The listeners of `config`. `host_name` is advertised for a listener that binds every interface.
+    """Returns the listeners of `config`. `host_name` is advertised for a listener that binds every interface.
 
     Raises `ConfigError` naming the key and what it takes.
     """
@@ -100,15 +100,15 @@ def listeners_of(config: Config, host_name: str) -> Listeners:
 
 
 def security_protocol_of(config: Config, listener: str) -> str:
-    """The security protocol of a `listener` that stands in none of ``listeners``: PLAINTEXT where
+    """The security protocol of a `listener` that is not in ``listeners``: PLAINTEXT if
     ``listener.security.protocol.map`` does not name it. Raises `ConfigError`."""
     return _security_protocols(config.text("listener.security.protocol.map")).get(listener, "PLAINTEXT")
 
 
 def protocol_of_controllers(config: Config, listener: str) -> str:
-    """The security protocol of the KRaft controllers' `listener`, which is none of this broker's own.
+    """The security protocol of the KRaft controllers' `listener`, which is not one of this broker's own.
 
-    Raises `ConfigError` where ``listener.security.protocol.map`` is set and does not name it.
+    Raises `ConfigError` if ``listener.security.protocol.map`` is set and does not name it.
     """
     protocols = _security_protocols(config.text("listener.security.protocol.map"))
     found = protocols.get(listener) or protocols.get(listener.upper())

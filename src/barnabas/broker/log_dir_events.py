@@ -17,7 +17,7 @@ from barnabas.zk.protocol.errors import ZooKeeperError
 logger = logging.getLogger(__name__)
 
 PUT_OFF_S: Final = 10.0
-"""How long a replica for which there was no descriptor waits until the controller is made to ask again."""
+"""How long a replica that got no descriptor waits before the controller is made to ask again."""
 
 
 class LogDirEvents:
@@ -32,7 +32,7 @@ class LogDirEvents:
         """Halts the broker with its last log directory."""
         node = self._node
         if self._migrating:
-            # As Apache's does: the controllers are told of no directory that fails meanwhile (KAFKA-16431).
+            # As Apache's does: during a migration controllers are not told of a failed directory (KAFKA-16431).
             node.task_failed("log directories", OSError(f"{path} failed, and a migration to KRaft is enabled"))
         elif not self._log_dirs.online_paths:
             node.task_failed("log directories", OSError(f"{path} failed, and it was the last one"))
@@ -40,7 +40,7 @@ class LogDirEvents:
             node.tasks.begin(self._propagate(), "log-dir-event")
 
     def replica_put_off(self) -> None:
-        """The process has no descriptor left for a replica's files, and the controller takes it for offline."""
+        """The process has no descriptor left for a replica's files; the controller takes the replica for offline."""
         if not self._asks_again and not self._migrating:
             self._asks_again = True
             self._node.tasks.begin(self._ask_again(), "put-off-replicas")

@@ -22,7 +22,7 @@ LEVELS: Final = {
     "DEBUG": logging.DEBUG,
     "TRACE": 1,
 }
-"""From the most quiet on; nothing here tells more than DEBUG does."""
+"""From the least to the most verbose; nothing here logs more than DEBUG does."""
 KAFKAS: Final = {
     "kafka": "barnabas",
     "kafka.cluster.Partition": "barnabas.replica.partition",
@@ -48,11 +48,11 @@ KAFKAS: Final = {
     "kafka.zookeeper.ZooKeeperClient": "barnabas.zk.client",
     "state.change.logger": "state.change",
 }
-"""Kafka's loggers, each with the one that tells here what it tells there."""
+"""Kafka's loggers, each with the logger here that logs the same things."""
 
 
 def levels() -> dict[str, str]:
-    """The level that counts for each logger."""
+    """The effective level of each logger."""
     names = sorted({*logging.root.manager.loggerDict, *KAFKAS})
     return {name: _level(_logger(name)) for name in (ROOT, *names)}
 
@@ -67,7 +67,7 @@ def _level(logger: logging.Logger) -> str:
 
 
 def require_this_broker(name: str, broker_id: int) -> None:
-    """Raises INVALID_REQUEST where the resource `name` is not this broker."""
+    """Raises INVALID_REQUEST if the resource `name` is not this broker."""
     if not name.lstrip("+-").isdecimal():
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
     if int(name) != broker_id:
@@ -75,8 +75,8 @@ def require_this_broker(name: str, broker_id: int) -> None:
 
 
 def alter(operations: Sequence[tuple[str, int, str | None]], *, validate_only: bool) -> None:
-    """Sets levels, or gives loggers that of their parents, from (name, operation, level). Raises `KafkaError`, and
-    nothing is changed then."""
+    """Sets levels, or resets loggers to their parents' level, from (name, operation, level). Raises `KafkaError`, and
+    then nothing is changed."""
     known = levels()
     changes: dict[str, int] = {}
     for name, number, level in operations:

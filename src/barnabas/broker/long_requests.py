@@ -26,11 +26,11 @@ from barnabas.wire.frames import encode_response_in_turns
 logger = logging.getLogger(__name__)
 
 LONG_BYTES: Final = 2 * 1024
-"""Shorter requests are decoded in one go: they have some 680 elements at most, which takes a millisecond."""
+"""Shorter requests are decoded at once: they have some 680 elements at most, which takes a millisecond."""
 ELEMENTS: Final = 100_000
 ELEMENTS_BETWEEN_BROKERS: Final = 1_000_000
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Without records, which are read into an answer within the request's own limit."""
+"""The limit without records; the fetch's own limit bounds those."""
 
 ANSWERED_IN_KIND: Final = frozenset(
     (
@@ -39,7 +39,7 @@ ANSWERED_IN_KIND: Final = frozenset(
         *(ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.END_TXN),
     )
 )
-"""Their answers are about as long as they are: one to a short request is written in one go."""
+"""Their answers are about as long as the requests: the answer to a short request is written at once."""
 
 
 class LongRequests:
@@ -57,7 +57,7 @@ class LongRequests:
     async def serve(
         self, broker: BrokerParts, context: RequestContext, decoding: Generator[None, None, Any]
     ) -> list[Bytes]:
-        """Decodes the rest of a request that has begun to be decoded, and has it answered."""
+        """Decodes the rest of a partly decoded request, and answers it."""
         context.route.response_class.compile_encoder_in_turns(context.version)
         self.turns.begin(context)
         try:
@@ -75,7 +75,7 @@ class LongRequests:
             self.turns.end(context)
 
     async def answer(self, context: RequestContext, handled: Any, *, long: bool = False) -> list[Bytes]:
-        """The parts of the answer's frame; empty where there is no answer. That to a `long` request may be so, too."""
+        """The parts of the answer's frame; empty if there is no answer. A `long` request's answer may be long too."""
         self.turns.begin(context)
         try:
             try:
@@ -89,7 +89,7 @@ class LongRequests:
                 return []
             if type(response) is bytes:
                 return [response]
-            if long:  # whoever counts its errors goes over all of it
+            if long:  # counting its errors goes over all of it
                 await self.turn(context)
             context.connection.told(context, response)
             return await self._encoded(context, response)

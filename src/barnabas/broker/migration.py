@@ -44,10 +44,10 @@ VOTERS: Final = "controller.quorum.voters"
 BOOTSTRAP: Final = "controller.quorum.bootstrap.servers"
 LISTENERS: Final = "controller.listener.names"
 HAND_OVER_MS: Final = 5 * 60 * 1000
-"""How long a broker that stops waits for the controller to let it go (``KafkaServer.controlledShutdown``)."""
+"""How long a stopping broker waits until the controller releases it (``KafkaServer.controlledShutdown``)."""
 FIRST_BACKOFF_MS: Final = 100
 SOON_MS: Final = 10
-"""Until the next heartbeat of a broker that has just caught up; five times as long while it is fenced or stops."""
+"""Until the next heartbeat of a broker that has just caught up; five times as long while it is fenced or stopping."""
 _METADATA_VERSION_FEATURE: Final = "metadata.version"
 _KRAFT_VERSIONS: Final = ("kraft.version", 0, 1)
 _ADDRESS: Final = re.compile(r"(?:\[([0-9a-fA-F:.%]+)\]|([^\[\]:@/\s]+)):(\d{1,5})").fullmatch
@@ -62,7 +62,7 @@ class MigrationSettings:
 
 
 def migration_settings(config: Config) -> MigrationSettings | None:
-    """None where no migration is enabled. Raises `ConfigError` for what Kafka's ``KafkaConfig`` refuses."""
+    """None if no migration is enabled. Raises `ConfigError` for values that Kafka's ``KafkaConfig`` refuses."""
     names = comma_list(config.text(LISTENERS))
     if not config.flag(ENABLED):
         if names:
@@ -139,20 +139,20 @@ class Migration:
         self.broker_epoch = -1
         """The offset of this broker's registration in the controllers' log; -1 before there is one."""
         self.active_controller: Endpoint | None = None
-        """As far as this broker knows."""
+        """The active controller, as far as this broker knows."""
 
     @property
     def listener(self) -> Endpoint:
-        """The controllers' listener, at the address of the first."""
+        """The controllers' listener, at the first controller's address."""
         return self._controllers[0]
 
     def startup(self) -> None:
         self._node.tasks.begin(self._run(), "kraft-heartbeats")
 
     async def hand_over(self) -> None:
-        """Has the controller move what this broker leads, and returns when it lets it go.
+        """Has the controller move this broker's leaders, and returns when the controller releases the broker.
 
-        It waits no longer than `HAND_OVER_MS`, and a session where no controller answers: by then it is fenced.
+        It waits no longer than `HAND_OVER_MS`, or a session if no controller answers: by then the broker is fenced.
         """
         self._stopping = True
         self._changed.notify()
@@ -171,7 +171,7 @@ class Migration:
         self._drop()
 
     async def _run(self) -> None:
-        """One thing at a time: find the active controller, register, send a heartbeat."""
+        """Does one thing at a time: finds the active controller, registers, sends a heartbeat."""
         clock = self._node.runtime.clock
         while not self._may_stop:
             try:
@@ -189,7 +189,7 @@ class Migration:
             await self._wait(pause_ms)
 
     def _tell_why(self, why: str) -> None:
-        """Logs each reason once, and once more when it lasts: it may change as controllers start."""
+        """Logs each reason once, and again if it lasts: it may change as controllers start."""
         level = logging.WARNING if self._failures == 10 or why != self._told_why else logging.DEBUG
         logger.log(level, "[broker %d] no word with the KRaft controllers: %s", self._node.broker_id, why)
         self._told_why = why
@@ -206,7 +206,7 @@ class Migration:
             timer.cancel()
 
     async def _communicate(self) -> int:
-        """Returns after how many milliseconds there is more to say. Raises ``OSError``, `WireError`, `KafkaError`."""
+        """Returns the milliseconds until the next communication. Raises ``OSError``, `WireError`, `KafkaError`."""
         connection = await self._active()
         if self.broker_epoch < 0:
             await self._register(connection)
@@ -224,16 +224,16 @@ class Migration:
 
     @property
     def _timeout_ms(self) -> int:
-        """Half a session: a controller that says nothing leaves time to ask the next."""
+        """Half a session: after a controller that does not answer, time is left to ask the next."""
         return self._node.config.number("broker.session.timeout.ms") // 2
 
     @property
     def _look_timeout_ms(self) -> int:
-        """How long one controller has to say whether it is active: all of them share half a session."""
+        """How long one controller has to tell whether it is active: all controllers share half a session."""
         return self._timeout_ms // len(self._controllers)
 
     async def _active(self) -> Connection:
-        """A connection to the controller that is active now, and how far its log has come."""
+        """A connection to the active controller, and how far its log has come."""
         if self._connection is not None:
             try:
                 if await self._leads(self._connection):
@@ -322,7 +322,7 @@ class Migration:
         answer: BrokerHeartbeatResponse = await connection.send(request, timeout_ms=self._timeout_ms)
         if answer.error_code:
             code = _code(answer.error_code)
-            if code in _FORGOTTEN:  # by a quorum that was made anew
+            if code in _FORGOTTEN:  # by a recreated quorum
                 self.broker_epoch = -1
             elif code is ErrorCode.NOT_CONTROLLER:
                 self._drop()

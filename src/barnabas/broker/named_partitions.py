@@ -40,7 +40,7 @@ def named(topics: Iterable[NamedTopic[P]]) -> Iterator[tuple[TopicPartition, P]]
 async def readable(
     broker: BrokerParts, topics: Sequence[NamedTopic[P]], context: RequestContext
 ) -> tuple[list[tuple[TopicPartition, P]], dict[TopicPartition, ErrorCode]]:
-    """The partitions that are there and that the caller may READ, and of the others why not."""
+    """The partitions that exist and that the caller may READ, and the errors of the others."""
     allowed = authorized_topics(context, Operation.READ, [topic.name for topic in topics])
     known = broker.metadata.image.topics
     found: list[tuple[TopicPartition, P]] = []
@@ -60,7 +60,7 @@ async def readable(
 def by_topic(topics: Iterable[NamedTopic[P]], outcome: Mapping[Any, ErrorCode]) -> dict[str, dict[int, ErrorCode]]:
     """Each partition once, however often it was named, and no topic without one (``OffsetCommitResponse.Builder``).
 
-    `outcome` is by `TopicPartition`; a tuple finds it as well, and costs nothing to make.
+    `outcome` is keyed by `TopicPartition`; a plain tuple finds it as well, and is cheaper to make.
     """
     answered: dict[str, dict[int, ErrorCode]] = {}
     for topic in topics:

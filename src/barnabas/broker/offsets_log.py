@@ -58,7 +58,7 @@ class ReplicatedLog:
         log = self._replicas.partition_or_raise(topic_partition).leader_log()
         begin = max(offset, log.log_start_offset)
         records = bytes(log.read(begin, max_bytes))
-        # The segment that holds `begin`, or where compaction took the rest of that, the one that follows.
+        # The segment that holds `begin`, or the following one if compaction removed the rest of that.
         segment = log.offset_metadata(begin).segment_base_offset
         return Stretch(records, self.next_segment(topic_partition, segment))
 

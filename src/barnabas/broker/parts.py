@@ -48,7 +48,7 @@ class BrokerParts:
     coordinators: Coordinators
     controller: KafkaController
     forwarding_channel: ControllerChannel
-    """For clients' requests to a KRaft controller: nothing of the broker's own waits behind them."""
+    """For clients' requests to a KRaft controller: the broker's own requests do not wait behind them."""
     migration: Migration | None
     topics: Topics
     topic_configs: TopicConfigs
@@ -59,7 +59,7 @@ class BrokerParts:
     acls: AclStore | None
     delegation_tokens: DelegationTokens
     api_versions: list[ApiVersionsResponse.ApiVersion]
-    """The requests that are answered, by key, and their lowest and highest version."""
+    """The requests that are answered, by key, with their lowest and highest version."""
 
     @property
     def cluster_id(self) -> str:

@@ -58,14 +58,14 @@ _COORDINATORS: Final = frozenset(
 
 
 def code_of(api_key: int) -> ErrorCode:
-    """The error with which such a request is answered when it met trouble that passes."""
+    """The error code for a request that met a passing fault."""
     if api_key in _CONTROLLERS:
         return ErrorCode.NOT_CONTROLLER
     return ErrorCode.COORDINATOR_NOT_AVAILABLE if api_key in _COORDINATORS else ErrorCode.REQUEST_TIMED_OUT
 
 
 def passing(error: BaseException, code: ErrorCode) -> KafkaError | None:
-    """`error` as clients are told of it; `code` where it passes by itself, None for what nobody foresaw."""
+    """`error` as it is reported to clients; `code` if it passes by itself, None if it is unforeseen."""
     if isinstance(error, ControllerMoved):
         return KafkaError(ErrorCode.NOT_CONTROLLER, "The controller moved to another broker; ask again.")
     if isinstance(error, ZooKeeperError) and error.passing:
@@ -80,7 +80,7 @@ def passing(error: BaseException, code: ErrorCode) -> KafkaError | None:
 
 
 def telling(code: ErrorCode) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T]]]:
-    """Makes what asks ZooKeeper for one of several resources raise trouble that passes as `KafkaError` with `code`."""
+    """Makes a function that asks ZooKeeper about one resource raise a passing fault as `KafkaError` with `code`."""
 
     def decorate(ask: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         @wraps(ask)
@@ -94,7 +94,7 @@ def telling(code: ErrorCode) -> Callable[[Callable[P, Awaitable[T]]], Callable[P
                 try:
                     raise known from error
                 finally:
-                    del known  # its traceback leads to this very frame
+                    del known  # its traceback refers to this frame
 
         return told
 

@@ -37,9 +37,9 @@ class Peers:
         self._closed = False
 
     async def send(self, broker_id: int, request: Any, version: int | None = None, *, lowest: int = 0) -> Any:
-        """The answer to `request` in `version`, or in the best one that both know if that is `lowest` at least.
+        """Returns the answer to `request` in `version`, or in the highest that both know if that is at least `lowest`.
 
-        Raises ``OSError`` where there is no answer, `WireError` for one that is garbled, `PeerTooOld`.
+        Raises ``OSError`` if there is no answer, `WireError` for a garbled one, and `PeerTooOld`.
         """
         connection = await self._connected(broker_id)
         if version is None:

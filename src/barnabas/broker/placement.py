@@ -14,8 +14,8 @@ from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.runtime.doors import Entropy
 
 PARTITIONS_MAX: Final = 50_000
-"""How many partitions one request may make; KRaft, too, has such a bound (``ReplicationControlManager``: 10,000). A
-topic's assignment is one znode, of which ZooKeeper takes a megabyte: that many partitions hardly fit."""
+"""How many partitions one request may create; KRaft also has such a limit (``ReplicationControlManager``: 10,000). A
+topic's assignment is one znode of at most a megabyte, which hardly holds so many partitions."""
 
 
 def check_partition_count(counts: Iterable[int]) -> None:

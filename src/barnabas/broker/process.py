@@ -23,7 +23,7 @@ class BrokerHalted(Exception):
 
 
 def ready_notice(broker: Broker) -> Notice:
-    """Tells whoever started the broker who it is and where it is reached."""
+    """Reports to the process that started the broker the broker's id and addresses."""
     return {
         "id": broker.broker_id,
         "cluster_id": broker.cluster_id,
@@ -46,11 +46,11 @@ async def run_broker(
     beside: Callable[[Broker], Awaitable[Callable[[], None]]] | None = None,
     host_name: str = "localhost",
 ) -> None:
-    """Runs one broker until `stop` is done, then shuts it down in order. Raises `BrokerHalted` when it fails itself.
+    """Runs one broker until `stop` is done, then shuts it down in order. Raises `BrokerHalted` when the broker fails.
 
-    `on_status` is told, from the beginning of the start and about once a second, what changed of `Broker.status`.
-    `beside` begins what runs beside the started broker, and returns what ends it.
-    An exception in `stop` says that nothing can be put in order any more: the broker is ended, and it is raised.
+    `on_status` gets changes of `Broker.status`, from the start's beginning and about once a second. `beside` starts
+    tasks beside the started broker, and returns a function that ends them. An exception in `stop` means that an orderly
+    end is impossible: the broker is ended, and the exception raised.
     """
     for name, near in config.unknown():
         hint = f" (did you mean {near}?)" if near else ""
@@ -93,12 +93,12 @@ async def run_broker(
         await broker.abort()
         raise error
     if on_status is not None:
-        on_status({**broker.status(), "state": "SHUTTING_DOWN"})  # at once, for whoever wants to start it again
+        on_status({**broker.status(), "state": "SHUTTING_DOWN"})  # at once, for a process that starts it again
     await broker.shutdown()
 
 
 async def _started(broker: Broker, stop: asyncio.Future[Any]) -> bool:
-    """Starts the broker; False where it was told to stop before that was done. A start may have to wait for minutes."""
+    """Starts the broker; False if it was stopped before the start was complete. A start may wait for minutes."""
     starting = asyncio.get_running_loop().create_task(broker.startup(), name="startup")
 
     def give_up(_: object) -> None:

@@ -24,7 +24,7 @@ REQUEST_TIMEOUT_MS: Final = 60_000
 _PRODUCER_IDS: Final = 1 << 63
 
 FetchBlock = Callable[[], Awaitable[ProducerIdsBlock]]
-"""Gets the next block. Raises a retriable `KafkaError` where there is none now."""
+"""Gets the next block. Raises a retriable `KafkaError` if there is none now."""
 
 
 def ids_from_controller(broker_id: int, broker_epoch: Callable[[], int], channel: ControllerChannel) -> FetchBlock:
@@ -71,7 +71,7 @@ class ProducerIds:
         self._fetching: asyncio.Future[None] | None = None
 
     async def next(self) -> int:
-        """Raises a retriable error where the controller gives no block."""
+        """Returns the next id. Raises a retriable error if the controller gives no block."""
         while self._next >= self._end:
             if self._fetching is not None:
                 await asyncio.shield(self._fetching)
@@ -87,7 +87,7 @@ class ProducerIds:
         try:
             block = await self._fetch_block()
             if block.first_producer_id < self._end or not 0 < block.size <= _PRODUCER_IDS - block.first_producer_id:
-                # Of no ids the next is asked for at once, and ids that were given out once are another producer's.
+                # An empty block would be asked for again at once; ids given out once belong to other producers.
                 logger.error("a block of producer ids is not taken: %s, after ids below %d", block, self._end)
                 raise _not_now("that begins behind the last one")
         finally:

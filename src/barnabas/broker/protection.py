@@ -25,9 +25,9 @@ _CLASSES: Final = {
     "principal.builder.class": "clients would go by other names",
     "security.providers": "what it adds would be missing",
 }
-"""Keys that name a class of the operator's, each with what comes of leaving it out."""
+"""Keys that name a class of the operator's, each with the consequence of ignoring it."""
 _THERE: Final = {"authorizer.class.name": (ACL_AUTHORIZER,)}
-"""Kafka's classes that this broker has a counterpart of."""
+"""Kafka's classes that have a counterpart in this broker."""
 _OCSP: Final = "zookeeper.ssl.ocsp.enable"
 _PREFIXES: Final = ("ssl.", "sasl.", "principal.builder.class")
 _RENEWALS: Final = (
@@ -37,11 +37,11 @@ _RENEWALS: Final = (
     "sasl.login.refresh.min.period.seconds",
     "sasl.login.refresh.window.jitter",
 )
-"""When and how a JVM renews a login of its own: nothing here reads them, and they protect nobody."""
+"""When and how a JVM renews its own login: this broker does not read them, and they protect nobody."""
 
 
 def require_no_more_than_there_is(config: Config, listeners: Listeners) -> None:
-    """Raises `ConfigError`, with the key's name, for protection that is asked for and is not there."""
+    """Raises `ConfigError`, with the key's name, for protection that is configured but not available."""
     views = [("", config)]
     for endpoint in listeners.bound:
         prefix = listener_prefix(endpoint.listener)
@@ -58,14 +58,14 @@ def require_no_more_than_there_is(config: Config, listeners: Listeners) -> None:
 
 
 def unchangeable(names: Iterable[str]) -> list[str]:
-    """The keys among `names` that Kafka changes while a broker runs and this one cannot: it lacks what they promise."""
+    """The keys in `names` that a running Kafka broker can change and this one cannot: it lacks their feature."""
     return [name for name in names if name.startswith(_PREFIXES) and not name.startswith(_RENEWALS)]
 
 
 def is_password(name: str) -> bool:
-    """Whether its value lies encrypted in ZooKeeper (``DynamicBrokerConfig.isPasswordConfig``).
+    """Whether the value is stored encrypted in ZooKeeper (``DynamicBrokerConfig.isPasswordConfig``).
 
-    It goes by the end of the name: those of a listener and a mechanism may stand before it.
+    The end of the name decides: the name of a listener and a mechanism may precede it.
     """
     return name.endswith(_dynamic_passwords())
 

@@ -37,13 +37,13 @@ CONNECTION_CREATION: Final = "connection_creation_rate"
 KINDS: Final = (PRODUCE, FETCH, REQUEST, CONTROLLER_MUTATION)
 
 METERS_MAX: Final = 65_536
-"""Above this, those that did nothing for all windows are forgotten: made up client ids take no more room."""
+"""Beyond this, meters idle for all windows are forgotten, so that invented client ids take no more memory."""
 LOOKS_EVERY_MS: Final = 1_000
 UNLIMITED_BYTES: Final = (1 << 31) - 1
 
 _EXEMPT: Final = frozenset(
     {
-        ApiKey.FETCH,  # which records what it reads before its session is told
+        ApiKey.FETCH,  # it records the read bytes before the session is updated
         ApiKey.LEADER_AND_ISR,
         ApiKey.STOP_REPLICA,
         ApiKey.UPDATE_METADATA,
@@ -55,7 +55,7 @@ _EXEMPT: Final = frozenset(
 _PERCENT_OF_NS: Final = 100 / 1_000_000_000
 
 Entity = tuple[str, str]
-"""User and client id, sanitized, as paths in ZooKeeper have them; empty where the quota does not ask for one."""
+"""User and client id, sanitized, as in ZooKeeper's paths; empty where the quota does not name one."""
 
 
 class Quotas:
@@ -76,13 +76,13 @@ class Quotas:
         self._meters: dict[tuple[str, Entity], Meter] = {}
         self._found: dict[tuple[str, str], dict[str, Meter | None]] = {}
         self._connections = {"": SampledRate(windows)}
-        """Those of each listener that has a limit of its own, and of all."""
+        """The connection rates of each listener with its own limit, and of all listeners."""
         self._looked_ms: int | None = None
 
-    # What is set
+    # Setting quotas
 
     def set(self, entity_path: str, config: Mapping[str, str]) -> None:
-        """Takes up what ``/config/<entity_path>`` holds: ``users/u``, ``users/u/clients/c``, ``clients/c``, ``ips/a``,
+        """Applies ``/config/<entity_path>``: ``users/u``, ``users/u/clients/c``, ``clients/c``, ``ips/a``,
         sanitized."""
         kind, _, name = entity_path.partition("/")
         if kind == IPS:
@@ -107,7 +107,7 @@ class Quotas:
         )
 
     def _limit(self, kind: str, user: str, client: str) -> tuple[Entity, float | None]:
-        """Whom the quota that counts is counted for (a user, a client id, or both together), and its limit."""
+        """The entity that the effective quota counts for (a user, a client id, or both together), and its limit."""
         limits, default = self._limits[kind], DEFAULT_ENTITY
         for entity, counted in (
             ((user, client), (user, client)),
@@ -149,7 +149,7 @@ class Quotas:
         return meter
 
     def _forget_idle(self) -> None:
-        """Forgets idle meters, once a second at most: made up names must not make every request expensive."""
+        """Forgets idle meters, once a second at most: invented names must not make every request expensive."""
         now_ms = self._clock.monotonic_ms()
         if self._looked_ms is not None and now_ms - self._looked_ms < LOOKS_EVERY_MS:
             return
@@ -160,10 +160,10 @@ class Quotas:
                 del self._meters[kind, entity]
         self._found.clear()
 
-    # What counts against it
+    # Using quotas
 
     def _record(self, kind: str, context: RequestContext, value: float, now_ms: int) -> int:
-        """Records what was used; returns how long the client is throttled for it, in ms."""
+        """Records the use; returns how long the client is throttled for it, in ms."""
         meter = self._meter(kind, context)
         if meter is None:
             return 0
@@ -172,7 +172,7 @@ class Quotas:
         return meter.rate.throttle_ms(meter.limit, now_ms)
 
     def _record_time(self, context: RequestContext, cost: RequestCost, now_ms: int) -> int:
-        """The share of a second that the request took; a throttle for it lasts one window at most."""
+        """Records the share of a second that the request took; its throttle lasts one window at most."""
         busy_ns = cost.busy_ns
         if busy_ns is None:
             busy_ns = self._clock.monotonic_ns() - cost.started_ns
@@ -180,10 +180,10 @@ class Quotas:
         return min(throttle_ms, self._windows[REQUEST].size_ms)
 
     def settle(self, context: RequestContext, response: Any) -> None:
-        """Called when a request is about to be answered, by `response` or not at all: records what it cost, and
-        throttles its client where that is too much."""
+        """Called when a request is about to be answered, by `response` or by none: records its cost, and throttles its
+        client if that exceeds the quota."""
         api_key, cost = context.header.api_key, context.cost
-        if cost is None:  # it began before there were quotas
+        if cost is None:  # the request began before there were quotas
             return
         if api_key in _EXEMPT and getattr(response, "error_code", 0) != ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             return
@@ -201,8 +201,8 @@ class Quotas:
             context.connection.throttle(throttle_ms)
 
     def fetched(self, context: RequestContext, size: int) -> int:
-        """Records a consumer's fetch of `size` bytes; if it is throttled for that, or for its time, the bytes do not
-        count, and are not to be sent. Milliseconds."""
+        """Records a consumer's fetch of `size` bytes. If the fetch is throttled, for its bytes or its time, the bytes
+        do not count and must not be sent. Returns milliseconds."""
         cost = context.cost
         if cost is None:
             return 0
@@ -225,8 +225,8 @@ class Quotas:
         return int(min(meter.limit * (windows.number - 1) * windows.size_ms / 1000, UNLIMITED_BYTES))
 
     def mutations(self, context: RequestContext, *, strict_since: int | None) -> Mutations:
-        """For one request; versions from `strict_since` on know THROTTLING_QUOTA_EXCEEDED. None: for one that only
-        happens to make topics, which is neither refused nor throttled for it."""
+        """The mutations of one request; versions from `strict_since` on know THROTTLING_QUOTA_EXCEEDED. None is for a
+        request that creates topics only as a side effect: it is neither refused nor throttled."""
         meter = None if context.cost is None else self._meter(CONTROLLER_MUTATION, context)
         made = Mutations(self._clock, meter, strict=strict_since is not None and context.version >= strict_since)
         if context.cost is not None and strict_since is not None:
@@ -236,7 +236,7 @@ class Quotas:
     # Connections
 
     def refuse_address(self, address: str) -> int:
-        """Records a connection; returns how long it waits before it is closed, 0 where it may stay (KIP-612)."""
+        """Records a connection; returns how long it waits before it is closed, 0 if it may stay (KIP-612)."""
         limit = self._limit_of_address(address)
         if limit is None:
             return 0
@@ -246,8 +246,8 @@ class Quotas:
         return self._connection(meter.rate, limit, now_ms, counts_if_throttled=False)
 
     def delay_connection(self, limit: float, listener: str = "") -> int:
-        """Records a connection against ``max.connection.creation.rate``, the listener's own where one is named; returns
-        how long it is not read from."""
+        """Records a connection against ``max.connection.creation.rate``, of the named listener or of all; returns how
+        long the connection is not read."""
         rate = self._connections.get(listener)
         if rate is None:
             rate = self._connections[listener] = SampledRate(self._windows[CONNECTION_CREATION])

@@ -44,7 +44,7 @@ class SampledRate:
             samples.append(_Sample(now_ms))
         sample = samples[self._current]
         if now_ms - sample.start_ms >= self._windows.size_ms:
-            # One more than is kept, for the one that the monitored time begins in.
+            # One window more than is kept, since the measured time begins within a window.
             self._current = (self._current + 1) % (self._windows.number + 1)
             if self._current == len(samples):
                 samples.append(_Sample(now_ms))
@@ -54,7 +54,7 @@ class SampledRate:
         sample.last_ms = now_ms
 
     def measure(self, now_ms: int) -> tuple[float, int]:
-        """The rate a second, and the milliseconds it is taken over."""
+        """The rate per second, and the milliseconds it is taken over."""
         number, size_ms = self._windows
         oldest_ms = now_ms
         total = 0.0
@@ -69,7 +69,7 @@ class SampledRate:
         return total * 1000 / elapsed_ms, elapsed_ms
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
-        """How long nothing may be recorded until the rate is the limit again (``QuotaUtils.throttleTime``)."""
+        """How long nothing may be recorded until the rate is down to the limit (``QuotaUtils.throttleTime``)."""
         rate, window_ms = self.measure(now_ms)
         if rate <= limit:
             return 0

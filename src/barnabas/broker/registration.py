@@ -13,13 +13,13 @@ from barnabas.zk.kafka.zk_client import BrokerIdInUse, RegistrationWait
 logger = logging.getLogger(__name__)
 
 COUNTDOWN_LOG_MS: Final = 5_000
-"""How often a broker that waits for an earlier registration says so in its log."""
+"""How often a broker that waits for an earlier registration logs it."""
 
 
 async def register(node: ThisNode, info: BrokerInfo) -> int:
-    """Puts the broker into ZooKeeper and returns its epoch; waits for the registration of a killed predecessor.
+    """Registers the broker in ZooKeeper and returns its epoch; waits for a killed predecessor's registration.
 
-    Raises `BrokerStartError` where that one lives on, or another broker is where this one is to be.
+    Raises `BrokerStartError` if the predecessor is still alive, or another broker has this one's address.
     """
     await _require_own_endpoints(node, info)
     told_ms = -COUNTDOWN_LOG_MS
@@ -48,7 +48,7 @@ async def register(node: ThisNode, info: BrokerInfo) -> int:
 
 
 async def _require_own_endpoints(node: ThisNode, info: BrokerInfo) -> None:
-    """Clients would take two brokers for one (``KafkaServer.createBrokerInfo``)."""
+    """Refuses an address in use: clients would take two brokers for one (``KafkaServer.createBrokerInfo``)."""
     own = {(endpoint.host, endpoint.port) for endpoint in info.endpoints}
     for other in await node.zk.get_all_brokers_in_cluster():
         shared = sorted(own.intersection((endpoint.host, endpoint.port) for endpoint in other.endpoints))

@@ -38,19 +38,19 @@ from barnabas.wire.frames import ReadHeader, encode_response
 from barnabas.wire.messages.fetch import FetchRequest
 
 _FIRST_VERSION_WITHOUT_REPLICA_ID: Final = 15
-"""Since then the follower tells who it is in a tagged field at the request's end."""
+"""From this version on the follower's id is in a tagged field at the request's end."""
 _CLUSTER_ACTION: Final = Operation.CLUSTER_ACTION
 _CLUSTER: Final = ResourceType.CLUSTER
 
 _START: Final = Struct(">ii").unpack_from
-"""API key and version in one number, and the correlation id."""
+"""API key and version in one number, then the correlation id."""
 _SESSION: Final = Struct(">ii").unpack_from
 """The session's id and its epoch."""
 _PLACE: Final = Struct(">iq").unpack_from
 """The leader epoch that the follower knows, and the fetch offset."""
 _FRONT_AT: Final = 8
 _CLIENT_ID_LENGTH_AT: Final = 9
-"""The low byte: longer client ids take the ordinary way."""
+"""The low byte: longer client ids are decoded in the ordinary way."""
 _WHICH_AT: Final = 8
 """From the session's id on: the one topic and its one partition."""
 _PLACE_AT: Final = 30
@@ -59,7 +59,7 @@ _SESSION_AT: Final = {
     int(ApiKey.FETCH) << 16 | version: 24 if version >= _FIRST_VERSION_WITHOUT_REPLICA_ID else 28
     for version in range(FIRST_VERSION, FetchRequest.max_version + 1)
 }
-"""Where a request of one version has the session's id, behind a client id of no bytes."""
+"""The position of the session's id in a request of each version, after an empty client id."""
 
 
 class RepeatedFetch:
@@ -102,7 +102,7 @@ class RepeatedFetch:
         self._shape = OnePartitionAnswer(version, session.session_id, cached.key.topic_id, request.partition)
 
     def says(self, version: int, frame: bytearray, session_at: int) -> bool:
-        """Whether the frame, whose numbers may differ, says the same otherwise."""
+        """Whether the frame is the same except for its numbers, which may differ."""
         return (
             frame[session_at + _BACK_AT :] == self.back
             and frame[_FRONT_AT:session_at] == self.front
@@ -110,7 +110,7 @@ class RepeatedFetch:
         )
 
     def read(self, fetch_offset: int, connection: FollowersConnection) -> Bytes | None:
-        """The records from `fetch_offset` on; None where the log refuses, which the handler is to tell."""
+        """The records from `fetch_offset` on; None if the log refuses, which the handler reports."""
         asked = self.request
         try:
             return self.partition.read(
@@ -127,7 +127,7 @@ class RepeatedFetch:
             return None
 
     def answer(self, session: FetchSession, correlation_id: int, records: Bytes) -> list[Bytes]:
-        """The frame in parts. The session remembers what was told, as `FetchContext.response` has it."""
+        """The frame in parts. The session remembers what was sent, as in `FetchContext.response`."""
         log, cached = self.log, self.cached
         traffic = self.partition.traffic
         traffic.fetches += 1
@@ -145,11 +145,11 @@ class RepeatedFetches:
     __slots__ = ("_route",)
 
     def __init__(self, route: Route) -> None:
-        """`route`: that of Fetch."""
+        """`route` is that of Fetch."""
         self._route = route
 
     def learn(self, broker: BrokerParts, header: ReadHeader, request: FetchRequest, frame: bytearray) -> None:
-        """Remembers a decoded request, if it is one of those that can be repeated."""
+        """Remembers a decoded request if it can be repeated."""
         version = header.api_version
         if (
             version < FIRST_VERSION
@@ -201,7 +201,7 @@ class RepeatedFetches:
             and known.request.current_leader_epoch == asked.current_leader_epoch
             and known.says(version, frame, session_at)
         ):
-            return  # only this once it could not be taken
+            return  # known already; only this fetch could not be answered here
         max_bytes = min(request.max_bytes, broker.config.number("fetch.max.bytes"))
         params = FetchParams(
             replica_id,
@@ -216,8 +216,8 @@ class RepeatedFetches:
         )
 
     def answer(self, broker: BrokerParts, connection: FollowersConnection, frame: bytearray) -> list[Bytes] | None:
-        """The answer to a request that is known; empty where it waits, after which the connection is told. None leaves
-        the frame to the handler: nothing was done."""
+        """The answer to a known request; empty if it waits, and then the connection is told later. None leaves the
+        frame to the handler: nothing was done."""
         try:
             start, correlation_id = _START(frame)
             if start not in _SESSION_AT:
@@ -306,7 +306,7 @@ class _Waiting(DelayedFetch):
         self._known = known
         self._records: Bytes | None = None
         self._moved_alone = False
-        """Records were appended to the one partition that was asked for, and nothing else has happened."""
+        """The one requested partition got records, and nothing else has happened."""
 
     def take_up_stirred(self) -> bool:
         assert self.session is not None, "it was made with one"
@@ -328,7 +328,7 @@ class _Waiting(DelayedFetch):
             if self._records:
                 self._leave()
                 return
-            super().take_up_stirred()  # as any other
+            super().take_up_stirred()  # as for any other
         super().on_complete()
 
     def answer(self, correlation_id: int) -> list[Bytes]:

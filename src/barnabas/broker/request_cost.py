@@ -35,7 +35,7 @@ class Mutations:
         self._until_ms = 0
 
     def record(self, partitions: int) -> None:
-        """Raises THROTTLING_QUOTA_EXCEEDED: then nothing is to be done, and nothing was recorded."""
+        """Raises THROTTLING_QUOTA_EXCEEDED: then nothing was recorded, and nothing may be done."""
         if self._meter is None:
             return
         now_ms = self._clock.monotonic_ms()
@@ -63,7 +63,7 @@ class RequestCost:
         """Bytes of the request."""
         self.started_ns = started_ns
         self.busy_ns: int | None = None
-        """How long a request that waited took until it did."""
+        """How long a waiting request worked before it began to wait."""
         self.mutations: Mutations | None = None
 
     def waits(self, now_ns: int) -> None:

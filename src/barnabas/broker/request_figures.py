@@ -28,10 +28,10 @@ class RequestFigures:
         self.name = name
         self.requests: dict[int, int] = {}
         self.errors: dict[int, int] = {}
-        """Error codes, 0 among them, of answers or of single topics and partitions in them."""
+        """Error codes, including 0, of answers or of single topics and partitions in them."""
         self.request_bytes = 0
         self.queue = Histogram()
-        """Time until a request began, behind those that had to be answered before."""
+        """Time until a request began, after the earlier ones that had to be answered first."""
         self.local = Histogram()
         """Time until it was answered, or began to wait."""
         self.remote = Histogram()
@@ -58,7 +58,7 @@ class Timing:
         self.figures: RequestFigures | None = None
         """None until the request's kind is known."""
         self.waits = False
-        """Whether somebody else will tell when it is answered."""
+        """Whether another part tells when the request is answered."""
         self._clock = clock
         self._weight = weight
         self._began_ns = clock()
@@ -76,7 +76,7 @@ class Timing:
         self._ended_ns = self._clock()
 
     def sent(self, since_ns: int = 0) -> None:
-        """Notes that the answer has left; `since_ns` is when its turn came, where it had to wait for that."""
+        """Notes that the answer has left; `since_ns` is when its turn came, if it had to wait for that."""
         figures, weight, now_ns = self.figures, self._weight, self._clock()
         assert figures is not None, "what is answered has a name"
         turn_ns = since_ns or self._ended_ns

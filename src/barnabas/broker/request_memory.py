@@ -21,7 +21,7 @@ AHEAD_BYTES_MAX: Final = 64 * 1024 * 1024
 
 class Muted(Protocol):
     def unmute(self) -> None:
-        """Tells it that there is room for the request that it announced."""
+        """Tells the connection that there is room for the request that it announced."""
         ...
 
 
@@ -34,20 +34,20 @@ class RequestMemory:
         self._limit = limit
         self._muted: dict[Muted, None] = {}
         self.ahead = 0
-        """Bytes of buffers that nothing has arrived for."""
+        """Bytes of buffers that are still empty."""
         self.held = 0
-        """Bytes of requests that have been announced and are let in, and have not begun."""
+        """Bytes of requests that are announced and admitted, but have not begun."""
 
     def buffer_bytes(self, size: int, arrived: int) -> int:
-        """The length of the buffer that a frame of `size` bytes gets when `arrived` of them are there; one shorter than
-        `size` is asked for again when it is full."""
+        """The length of the buffer for a frame of `size` bytes when `arrived` of them are there. A buffer shorter than
+        `size` is enlarged by another call when it is full."""
         length = min(size, max(2 * arrived, ORDINARY_BYTES))
         if length <= ORDINARY_BYTES and self.ahead + length - arrived > AHEAD_BYTES_MAX:
             length = min(size, max(2 * arrived, 4096))
         return length
 
     def admit(self, connection: Muted) -> bool:
-        """Whether a connection may read the request that it has announced; if not, `unmute` tells it when it may."""
+        """Whether a connection may read its announced request; if not, `unmute` is called when it may."""
         if self._limit <= 0 or self.held < self._limit:
             return True
         self._muted[connection] = None
@@ -61,7 +61,7 @@ class RequestMemory:
             connection.unmute()
 
     def forget(self, connection: Muted) -> None:
-        """A closed connection waits for nothing."""
+        """Drops a closed connection from those that wait."""
         self._muted.pop(connection, None)
 
 

@@ -62,7 +62,7 @@ _NAMES: Final = (
     *("name", "topic", "topic_name", "group_id", "resource_name", "transactional_id", "key"),
     *("partition_index", "partition", "index"),
 )
-"""Fields that say what an error is about, in the order in which they are told."""
+"""Fields that tell what an error is about, in the order in which they are logged."""
 
 
 class RequestMetrics:
@@ -78,7 +78,7 @@ class RequestMetrics:
     def of(self, route: Route, request: Any, version: int) -> RequestFigures:
         name = route.name
         if name == "Fetch":
-            # Since version 15 the follower tells itself in a tagged field.
+            # Since version 15 the follower's id is in a tagged field.
             name = "FetchConsumer"
             if request is not None and (request.replica_id if version < 15 else request.replica_state.replica_id) >= 0:
                 name = "FetchFollower"
@@ -91,7 +91,7 @@ class RequestMetrics:
         return figures
 
     def answered(self, context: RequestContext, response: Any) -> None:
-        """Counts the errors in a response, and tells the first that an operator should see."""
+        """Counts the errors in a response, and logs the first that an operator should see."""
         figures = context.figures
         if figures is None:
             figures = self.of(context.route, context.request, context.version)
@@ -126,7 +126,7 @@ class RequestMetrics:
         )
 
     def counted(self) -> dict[str, RequestFigures]:
-        """All figures, with the counts (no times) of ``Fetch`` for both kinds of fetches together."""
+        """All figures; ``Fetch`` has the counts (no times) of both kinds of fetches together."""
         figures = dict(self.figures)
         if kinds := self._fetches():
             both = figures["Fetch"] = RequestFigures("Fetch")
@@ -139,7 +139,7 @@ class RequestMetrics:
         return figures
 
     def times(self, part: str) -> Iterator[tuple[str, Histogram]]:
-        """One of the times of all kinds of requests, and of ``Fetch`` for both kinds of fetches together."""
+        """One of the times of all kinds of requests; ``Fetch`` has both kinds of fetches together."""
         for name, figures in self.figures.items():
             yield name, getattr(figures, part)
         if kinds := self._fetches():
@@ -186,7 +186,7 @@ _counters: Final[dict[type, Callable[[Any], int] | None]] = {}
 
 
 def count_of_fine(response: Any) -> int:
-    """How many error codes a response has, if all are 0, as nearly always; -1 where `errors_in` has to look."""
+    """The number of error codes in a response if all are 0, as nearly always; -1 if `errors_in` has to look."""
     kind = type(response)
     try:
         counter = _counters[kind]
@@ -196,8 +196,8 @@ def count_of_fine(response: Any) -> int:
 
 
 def errors_in(response: Any) -> tuple[Counter[int], ToldError | None]:
-    """How often each error code is in a response, 0 among them (``AbstractResponse.errorCounts``), and the first that
-    an operator should see. An answer may have a hundred thousand: they are counted without an object for each."""
+    """How often each error code is in a response, including 0 (``AbstractResponse.errorCounts``), and the first that an
+    operator should see. An answer may have a hundred thousand codes: counting makes no object for each."""
     kind = type(response)
     shape = _shapes.get(kind)
     if shape is None:
@@ -211,7 +211,7 @@ def errors_in(response: Any) -> tuple[Counter[int], ToldError | None]:
 def _look(
     structs: Sequence[Any], shape: _Shape, above: tuple[Any, ...], codes: Counter[int], seen: list[ToldError]
 ) -> None:
-    """Counts, and sees the first that is refused."""
+    """Counts, and notes the first refused element."""
     if shape.code:
         found = Counter(map(_error_code, structs))
         codes.update(found)

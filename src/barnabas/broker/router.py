@@ -54,7 +54,7 @@ class Router:
         self._unsupported: Any = None
 
     def unsupported_version(self) -> Any:
-        """The answer to ApiVersions in a version that is not offered, written in version 0 (KIP-511)."""
+        """The answer to ApiVersions in a version that is not offered; it is written in version 0 (KIP-511)."""
         if self._unsupported is None:
             key = int(ApiKey.API_VERSIONS)
             route = self.routes[key]
@@ -70,7 +70,7 @@ class Router:
 
 
 def failure_response(context: RequestContext, error: KafkaError) -> Any:
-    """The response that carries `error`, or None where such a response does not exist."""
+    """The response that carries `error`, or None if no such response exists."""
     route = context.route
     if route.failed is not None:
         return route.failed(context.request, error, context)

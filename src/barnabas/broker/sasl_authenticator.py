@@ -31,7 +31,7 @@ from barnabas.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHand
 logger = logging.getLogger(__name__)
 
 SHOWN_CHARACTERS: Final = 200
-"""How much of a stranger's words a log line has. They stand in brackets, so that all such lines are of one kind."""
+"""How much of a client's text a log line has. It stands in brackets, so that all such lines are of one kind."""
 _GSSAPI: Final = "GSSAPI"
 _SIZE: Final = Struct(">i").pack
 
@@ -59,7 +59,7 @@ class SaslSession(NamedTuple):
     authenticated: Authenticated
     expires_ms: int | None
     lifetime_ms: int = 0
-    """How long the client is told that it lasts; 0 where it has no end."""
+    """The session's lifetime as told to the client; 0 if it has no end."""
 
 
 class SaslServerAuthenticator:
@@ -97,7 +97,7 @@ class SaslServerAuthenticator:
         except WireError as error:
             return Reply([], f"its request cannot be read ({_shown(str(error))})")
 
-    # Which mechanism
+    # The mechanism
 
     async def _handshake(self, frame: bytearray) -> Reply:
         try:
@@ -159,7 +159,7 @@ class SaslServerAuthenticator:
         return Reply(encode_response(response, header.api_version, header.correlation_id), failure)
 
     async def _evaluate(self, token: bytes) -> bytes:
-        """The answer to a token; `session` is there when it was the last. Raises `SaslRefused`."""
+        """The answer to a token; `session` is set if it was the last. Raises `SaslRefused`."""
         server, before = self._server, self._before
         assert server is not None
         if self._wrong_mechanism():
@@ -212,7 +212,7 @@ class SaslServerAuthenticator:
 
 
 def _shown(said: str) -> str:
-    """A stranger's words as a log may have them: of bounded length, on one line."""
+    """A client's text as a log may have it: of limited length, on one line."""
     return "".join(character if character.isprintable() else "?" for character in said[:SHOWN_CHARACTERS])
 
 

@@ -38,7 +38,7 @@ class CredentialChange:
     delete: bool = False
 
     def refusal(self) -> KafkaError | None:
-        """Why it is wrong in itself."""
+        """Why the change is wrong in itself."""
         if not self.user:
             return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
         if not is_entity_name(self.user):
@@ -49,7 +49,7 @@ class CredentialChange:
             return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
         if self.iterations < ITERATIONS_MIN:
             return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
-        if not self.delete and not self.salted_password:  # whoever tried an empty one would be let in
+        if not self.delete and not self.salted_password:  # an empty password would admit everybody
             return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Salted password must not be empty")
         return None
 
@@ -108,14 +108,14 @@ async def describe_all(zk: KafkaZkClient) -> dict[str, list[tuple[ScramMechanism
 
 @telling(ErrorCode.REQUEST_TIMED_OUT)
 async def describe(zk: KafkaZkClient, user: str) -> list[tuple[ScramMechanism, int]]:
-    """Mechanism and iterations of the user's credentials; none where there is no such user."""
+    """Mechanism and iterations of the user's credentials; none if there is no such user."""
     if not user or not is_entity_name(user):
         return []
     return _credentials(await zk.get_entity_configs(USERS, sanitize(user)), user, zk.unreadable.skip)
 
 
 def existing(user: str, found: list[tuple[ScramMechanism, int]]) -> list[tuple[ScramMechanism, int]]:
-    """What was found of a user. Raises RESOURCE_NOT_FOUND where that is nothing."""
+    """The credentials found for a user. Raises RESOURCE_NOT_FOUND if there are none."""
     if not user:
         raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, "Username must not be empty")
     if not found:

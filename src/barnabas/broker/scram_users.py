@@ -29,7 +29,7 @@ class BrokerScramUsers:
             self._take_up(desanitize(name), values)
 
     async def user_changed(self, entity: str) -> None:
-        """`entity` is a user's name as paths have it; nothing is known of it any more where its znode is gone."""
+        """`entity` is a user's name as in paths; the user is forgotten when its znode is gone."""
         self._take_up(desanitize(entity), await self._node.zk.get_entity_configs(USERS, entity))
 
     def _take_up(self, user: str, values: dict[str, str]) -> None:

@@ -85,7 +85,7 @@ class Broker(ThisNode):
         self.listeners = self.dynamic_listeners.wanted
         self.authorizer: Authorizer = authorizer_of(config)
         self.acls: AclStore | None = None
-        """None where the authorizer has no ACLs."""
+        """None if the authorizer has no ACLs."""
         if isinstance(self.authorizer, AclAuthorizer):
             self.acls = AclStore(self, self.authorizer)
         self.delegation_tokens = DelegationTokens(self, token_secret(config))
@@ -120,7 +120,7 @@ class Broker(ThisNode):
         self._client: ZooKeeperClient | None = None
         self._registered_epoch = -1
         self.admin_url: str | None = None
-        """Where the admin endpoint listens, as a browser takes it."""
+        """The admin endpoint's URL."""
         self._log_dirs: LogDirs | None = None
         self._topic_configs: TopicConfigs | None = None
         self._replicas: Replicas | None = None
@@ -130,7 +130,7 @@ class Broker(ThisNode):
         self._coordinators: Coordinators | None = None
         self._controller: KafkaController | None = None
 
-    # Parts, which are there once `startup` made them
+    # Parts, which exist once `startup` made them
 
     @property
     def socket_server(self) -> SocketServer:
@@ -178,11 +178,11 @@ class Broker(ThisNode):
         """The epoch of this broker's registration with ZooKeeper or a KRaft controller (``ZkBrokerEpochManager``)."""
         if self.migration is not None and self.metadata.image.is_kraft_controller:
             return self.migration.broker_epoch
-        # The czxid of the registration; the controller registers this broker anew after a lost session.
+        # The registration's czxid; the controller registers this broker anew after a lost session.
         return self._registered_epoch if self._controller is None else self._controller.broker_epoch
 
     def status(self) -> dict[str, Any]:
-        """The state of this broker at any moment, as plain values."""
+        """The present state of this broker, as plain values."""
         wait = self.registration_wait
         return {
             "broker_id": self.broker_id,
@@ -198,7 +198,7 @@ class Broker(ThisNode):
         }
 
     def zookeeper_status(self) -> dict[str, Any]:
-        """The state of the session with ZooKeeper, and what it has been through."""
+        """The state of the ZooKeeper session, and its history."""
         assert self._client is not None, "a broker that has started has one"
         return self._client.status()
 
@@ -209,7 +209,7 @@ class Broker(ThisNode):
         return data, stat, await self._client.children(path) if stat.num_children else []
 
     def unreadable(self) -> dict[str, int]:
-        """How much of what was stored could not be read and was passed over, by kind."""
+        """How many stored entries could not be read and were skipped, by kind."""
         coordinator = None if self._transactions is None else self._transactions.coordinator
         counts: dict[str, int] = {}
         for part in (self._zk, self._log_dirs, self._groups, coordinator):
@@ -220,22 +220,22 @@ class Broker(ThisNode):
 
     @property
     def state(self) -> str:
-        """In the words of Kafka's ``BrokerState``, with one of our own."""
+        """The state in the words of Kafka's ``BrokerState``, with one of our own."""
         if self.registration_wait is not None:
             return "WAITING_FOR_REGISTRATION"
         if self._stopping:
             return "SHUTTING_DOWN"
         return "RUNNING" if self._controller is not None else "STARTING"
 
-    # Beginning
+    # Starting
 
     async def startup(self) -> None:
-        """Returns when the broker serves requests. Raises `BrokerStartError` or `ConfigError`, saying why not."""
+        """Returns when the broker serves requests. Raises `BrokerStartError` or `ConfigError`, with the reason."""
         try:
             await self._startup()
         except BaseException:
             self._stopping = True
-            # Orderly, or the next start would recover all logs because a port was taken, or a broker.id.
+            # An orderly stop: otherwise the next start would recover all logs because a port or a broker.id was taken.
             await self._stop(clean=not self.failed.done())
             raise
 
@@ -354,7 +354,7 @@ class Broker(ThisNode):
         )
 
     def info(self) -> BrokerInfo:
-        """What this broker tells of itself in ZooKeeper."""
+        """What this broker publishes about itself in ZooKeeper."""
         return BrokerInfo(
             self.broker_id,
             self.listeners.advertised,
@@ -371,12 +371,12 @@ class Broker(ThisNode):
         )
 
     def _controller_may_have_moved(self) -> None:
-        """Requests that wait for a former KRaft controller are sent to the present one."""
+        """Sends requests that wait for a former KRaft controller to the present one."""
         for channel in (self._controller_channel, self._forwarding_channel):
             channel.look_again()
 
     def _alter_partition_sender(self, channel: ControllerChannel) -> AlterPartitionSender:
-        """How a leader gets its ISR changed: it asks the controller, or writes the partition's state itself."""
+        """How a leader changes its ISR: it asks the controller, or writes the partition's state itself."""
         if not self.metadata_version.is_alter_partition_supported:
             return ZkAlterPartitionManager(self.runtime.clock, self.zk, self.tasks)
         return AlterPartitionManager(
@@ -400,7 +400,7 @@ class Broker(ThisNode):
         await self._zk.create_top_level_paths()
 
     async def _identify(self) -> None:
-        """Finds out who this broker is, and that its log directories are its own and this cluster's."""
+        """Finds out this broker's id, and checks that the log directories belong to it and to this cluster."""
         stored = self.log_dirs.stored_broker_id()
         if self.broker_id < 0:
             if stored is not None:
@@ -413,8 +413,8 @@ class Broker(ThisNode):
         self.log_dirs.identify(self.cluster_id, self.broker_id, with_ids=self.migration is not None)
 
     async def _partition_counts(self, *topics: str) -> list[int]:
-        """How many partitions the topics have. Logs that took long to recover may have cost the session, on which
-        nothing depends yet: this is tried until the next session is there."""
+        """How many partitions the topics have. Recovering the logs may have taken so long that the session expired, on
+        which nothing depends yet: this retries until there is a new one."""
         while True:
             try:
                 return [len(await self.zk.get_full_replica_assignment_for_topics([topic])) for topic in topics]
@@ -427,7 +427,7 @@ class Broker(ThisNode):
             await self.config_changes.reload_broker(entity)
 
     async def _load_security(self) -> None:
-        """ACLs and delegation tokens, as ZooKeeper has them, whose changes are followed from here on."""
+        """Loads ACLs and delegation tokens from ZooKeeper; their changes are followed from here on."""
         if self.acls is not None:
             await self._load_acls(self.acls)
         await self.delegation_tokens.startup()
@@ -441,7 +441,7 @@ class Broker(ThisNode):
     # Running
 
     def connect_to(self, endpoint: Endpoint, client_id: str, timeout_ms: int | None = None) -> Connection:
-        """A connection to another broker, not yet connected: the one way in which brokers are reached."""
+        """A connection to another broker, not yet connected: the only way in which brokers are reached."""
         assert self._access is not None
         return self._access.connection(endpoint, client_id, timeout_ms)
 
@@ -457,7 +457,7 @@ class Broker(ThisNode):
         return None if controller is None else controller.endpoint(self.listeners.of_controller)
 
     def topic_ids(self) -> dict[str, Uuid]:
-        """The topics that this broker was told of, with their ids."""
+        """The topics that this broker knows, with their ids."""
         return self.metadata.topic_ids()
 
     def forget_topics(self, topics: Mapping[str, Uuid]) -> None:
@@ -467,7 +467,7 @@ class Broker(ThisNode):
         self.coordinators.partitions_deleted(deleted)
 
     def topic_config_changed(self, topic: str, values: Mapping[str, str]) -> None:
-        """Turning unclean election on is also the controller's business."""
+        """The controller also has to know when unclean election is turned on."""
         self.topic_configs.changed(topic, values)
         if self.controller.is_active and values.get("unclean.leader.election.enable", "").lower() == "true":
             self.controller.enable_topic_unclean_leader_election(topic)
@@ -500,15 +500,15 @@ class Broker(ThisNode):
     async def _tell_where(self) -> None:
         await self.controller.update_broker_info(self.info())
 
-    # Ending
+    # Stopping
 
     async def shutdown(self) -> None:
-        """Hands over what this broker leads, then stops. Whatever was appended is on disk afterwards."""
+        """Hands over leadership, then stops. All appended records are on disk afterwards."""
         if self._stopping:
             return
         self._stopping = True
         if self._replicas is not None:
-            # The next leaders would wait with what they commit for a follower that has all, until it is gone.
+            # Otherwise the next leaders would wait, before they commit, for this caught-up follower until it is gone.
             self._replicas.is_shutting_down = True
         if self._controller is not None and self.config.flag("controlled.shutdown.enable"):
             if self.migration is not None and self.metadata.image.is_kraft_controller:
@@ -519,7 +519,7 @@ class Broker(ThisNode):
         logger.info("[broker %d] stopped", self.broker_id)
 
     async def abort(self) -> None:
-        """Stops without asking anybody, after a failure; what is on disk stays as it is."""
+        """Stops without handing over, after a failure; the files stay as they are."""
         self._stopping = True
         await self._stop(clean=False)
 

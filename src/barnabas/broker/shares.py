@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 PARTITIONS_AT_ONCE: Final = 64
 NEW_LOG: Final = 16
-"""As how many partitions one counts whose log has to be made."""
+"""A partition whose log has to be made counts as this many partitions."""
 
 StateT = TypeVar("StateT")
 
@@ -29,14 +29,14 @@ TopicT = TypeVar("TopicT", bound=OfTopic)
 
 
 def one(name: str, state: object) -> int:
-    """The cost of a partition that is as dear as most."""
+    """The cost of an ordinary partition."""
     return 1
 
 
 def shares(topics: Iterable[TopicT], cost: Callable[[str, Any], int] = one) -> Iterator[list[TopicT]]:
     """The topics in their order, in shares of at most `PARTITIONS_AT_ONCE` partitions; at least one share.
 
-    `cost` says of a topic's name and a partition's state as how many that counts.
+    `cost` tells, from a topic's name and a partition's state, as how many partitions that one counts.
     """
     states = ((topic, state) for topic in topics for state in topic.partition_states)
     for portion in portions(states, lambda element: cost(element[0].topic_name, element[1])):

@@ -45,7 +45,7 @@ class SocketServer:
         """By the listener's name."""
 
     async def listen(self) -> Listeners:
-        """Opens the sockets; the listeners, with the ports that they really got. Raises `BrokerStartError`."""
+        """Opens the sockets; returns the listeners with their real ports. Raises `BrokerStartError`."""
         listeners = self._node.listeners
         for endpoint in listeners.bound:
             try:
@@ -74,11 +74,11 @@ class SocketServer:
 
     @property
     def configured(self) -> tuple[Endpoint, ...]:
-        """The open listeners, as they were asked for."""
+        """The open listeners, as they were configured."""
         return tuple(listener.endpoint for listener in self._open.values())
 
     def advertised(self, wanted: Listeners) -> Listeners:
-        """`wanted`, without those that are not open, with the ports that they really got."""
+        """`wanted` with the real ports, without listeners that are not open."""
         open_now = replace(
             wanted,
             bound=tuple(endpoint for endpoint in wanted.bound if endpoint.listener in self._open),
@@ -87,8 +87,8 @@ class SocketServer:
         return open_now.advertise_bound({name: listener.socket.port for name, listener in self._open.items()})
 
     async def become(self, config: Config, wanted: Listeners) -> None:
-        """Closes the listeners that are not `wanted`, with their connections, and opens those that are new. One that
-        cannot be opened is logged, and tried again with the next change. Raises `ConfigError`."""
+        """Closes the listeners that are not `wanted`, with their connections, and opens the new ones. A listener that
+        cannot be opened is logged, and tried again at the next change. Raises `ConfigError`."""
         broker_id = self._node.broker_id
         names = {endpoint.listener for endpoint in wanted.bound}
         for name in [listener for listener in self._open if listener not in names]:
@@ -112,8 +112,8 @@ class SocketServer:
                 logger.info("[broker %d] listens on %s as well", broker_id, endpoint)
 
     def check(self, config: Config, wanted: Listeners) -> None:
-        """Raises `ConfigError` where a new listener could not be made, or an open one not take up the stores that
-        `config` names."""
+        """Raises `ConfigError` if a new listener cannot be made, or an open one cannot use the stores that `config`
+        names."""
         for endpoint in wanted.bound:
             gate = self.gates.get(endpoint.listener)
             if gate is None:
@@ -125,7 +125,7 @@ class SocketServer:
                 raise ConfigError(f"Validation of dynamic config update of SSLFactory failed: {error}") from None
 
     def take_stores(self, config: Config, taken: Callable[[], None]) -> None:
-        """Takes up listeners' changed certificates, and whom they trust; where these are bad, the old ones stay.
+        """Applies listeners' changed certificates and trust stores; bad ones are ignored, and the old ones stay.
 
         `taken` is called after each change, and may raise `ConfigError`.
         """

@@ -24,7 +24,7 @@ _OF_NEW_GROUPS: Final = ("heartbeat.interval.ms", "session.timeout.ms")
 
 
 def check_start(config: Config) -> None:
-    """Raises `ConfigError` where no broker can run with what its file says, though each type allows it
+    """Raises `ConfigError` if no broker can run with the file's values, though each type allows them
     (``KafkaConfig.validateValues``)."""
     for name in _CHECKED_AT_START:
         if config.is_set(name):
@@ -65,7 +65,7 @@ def check_start(config: Config) -> None:
 
 
 def _check_zookeeper_mode(config: Config) -> None:
-    """Raises `ConfigError` for the file of a KRaft node: it would come up as another broker of ZooKeeper's."""
+    """Raises `ConfigError` for the file of a KRaft node: it would start as another broker of the ZooKeeper cluster."""
     roles, protocols = config.joined("process.roles"), config.items("group.coordinator.rebalance.protocols")
     if roles:
         raise ConfigError(f"process.roles is {roles}: this broker goes by ZooKeeper and has no role in KRaft.")
@@ -76,7 +76,7 @@ def _check_zookeeper_mode(config: Config) -> None:
 
 
 def _check_storage(config: Config) -> None:
-    """Raises `ConfigError` where other brokers may keep records that this one would take for deleted."""
+    """Raises `ConfigError` if other brokers may keep records that this one would treat as deleted."""
     if config.flag("remote.log.storage.system.enable"):
         raise ConfigError(
             "remote.log.storage.system.enable is true: this broker has no tiered storage, and what is there alone "

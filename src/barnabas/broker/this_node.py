@@ -27,16 +27,16 @@ class ThisNode:
     """`failed` is set when the broker cannot go on; `tasks` are its background stories, whose failure sets it."""
 
     listeners: Listeners
-    """As they are open now, and before that as they are configured."""
+    """The open listeners; before they are open, the configured ones."""
 
     def __init__(self, runtime: Runtime, config: Config) -> None:
         self.runtime = runtime
         self.config = config
-        """With what ZooKeeper says of it: another object after each change."""
+        """The configuration, including the values in ZooKeeper: another object after each change."""
         self.config_layers = BrokerConfigLayers(config)
         self.metadata_version = metadata_version_of(config)
         self.broker_id = config.number("broker.id")
-        """-1 until a broker without one has been given it (``broker.id.generation.enable``)."""
+        """-1 until a broker without an id has been given one (``broker.id.generation.enable``)."""
         self.cluster_id = ""
         self.features_epoch = -1
         self.metadata = MetadataCache()
@@ -48,12 +48,12 @@ class ThisNode:
 
     @property
     def zk(self) -> KafkaZkClient:
-        """There once the broker has connected to ZooKeeper, before any part begins."""
+        """Set once the broker has connected to ZooKeeper, before any part begins."""
         assert self._zk is not None
         return self._zk
 
     def task_failed(self, name: str, error: BaseException) -> None:
-        """A background story ended in a way nobody foresaw: better no broker than one that lacks a part."""
+        """A background task ended unexpectedly: the broker stops, which is better than one that lacks a part."""
         if not self.failed.done():
             logger.critical("[broker %d] halting: %s failed: %r", self.broker_id, name, error)
             self.failed.set_result(error)
@@ -62,5 +62,5 @@ class ThisNode:
         await asyncio.sleep(milliseconds / 1000)
 
     async def pause_for_zookeeper(self) -> None:
-        """Waits before ZooKeeper is asked again what it did not answer."""
+        """Waits before a ZooKeeper request that was not answered is sent again."""
         await self.pause(ZOOKEEPER_RETRY_MS)

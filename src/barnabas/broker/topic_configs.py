@@ -23,7 +23,7 @@ class TopicConfigs:
         self._log_dirs = log_dirs
 
     async def of_all(self) -> dict[str, dict[str, str]]:
-        """Every topic's own values, of those that have any."""
+        """The own values of every topic that has any."""
         zk = self._node.zk
         await zk.catch_up()
         topics = await zk.get_all_entities_with_config(TOPICS)
@@ -31,12 +31,12 @@ class TopicConfigs:
         return {topic: self._usable(topic, values) for topic, values in configs.items()}
 
     async def learn(self, topics: Mapping[str, Uuid]) -> None:
-        """Reads the configuration of topics, by their ids, that this broker holds nothing of yet, before it makes their
-        logs. One that was away while a topic was deleted, and made anew, may have logs of the earlier one still.
+        """Reads the configuration of topics, by their ids, before this broker makes its first logs of them. A broker
+        that was away while a topic was deleted and recreated may still have logs of the earlier topic.
 
-        A controller does not repeat a LeaderAndIsr that failed, so this is tried until ZooKeeper answers. The server
-        that this broker is connected to may not have what the controller's had, and nobody tells of it later: it
-        catches up first. Kafka reads at once, and keeps the defaults then.
+        A controller does not repeat a LeaderAndIsr that failed, so this is tried until ZooKeeper answers. This broker's
+        ZooKeeper server may lag behind the controller's, and no notification follows later: the server catches up
+        first. Kafka reads at once, and then keeps the defaults.
         """
         node, log_dirs = self._node, self._log_dirs
         unknown = [topic for topic, topic_id in topics.items() if not self._is_known(topic, topic_id)]
@@ -61,7 +61,7 @@ class TopicConfigs:
         self._log_dirs.update_topic_config(topic, self._usable(topic, values))
 
     def _usable(self, topic: str, values: Mapping[str, str]) -> dict[str, str]:
-        """A topic's values as ZooKeeper has them; one that cannot be used counts as not set."""
+        """A topic's values in ZooKeeper; a value that cannot be used counts as not set."""
         refused = refused_values(topic_definitions(), values)
         for error in refused.values():
             self._node.zk.unreadable.skip("configuration", f"topic {topic}", error)

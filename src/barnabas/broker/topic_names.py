@@ -14,7 +14,7 @@ _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 
 def validate_topic_name(name: str) -> None:
-    """Raises INVALID_TOPIC_EXCEPTION, saying what a name may be."""
+    """Raises INVALID_TOPIC_EXCEPTION, which tells the allowed names."""
     if not name:
         reason = "the empty string is not allowed"
     elif name in (".", ".."):
@@ -29,7 +29,7 @@ def validate_topic_name(name: str) -> None:
 
 
 def colliding_topics(name: str, existing: Iterable[str]) -> list[str]:
-    """Topics whose metrics would have the same name: '.' and '_' are not told apart there."""
+    """Topics whose metrics would have the same name: metrics do not distinguish '.' and '_'."""
     if "." not in name and "_" not in name:
         return []
     unified = name.replace(".", "_")

@@ -76,7 +76,7 @@ class Topics:
     """Creates, deletes and extends topics. `changed` is notified whenever the metadata cache changed."""
 
     def __init__(self, node: ThisNode, controller: ControllerChannel) -> None:
-        """`controller`: the channel for clients' requests to a KRaft controller."""
+        """`controller` is the channel for clients' requests to a KRaft controller."""
         self._node = node
         self._controller = controller
         self._creating: dict[str, None] = {}
@@ -92,7 +92,7 @@ class Topics:
         turn: Callable[[], Awaitable[None]],
         mutations: Mutations,
     ) -> list[CreatedTopic | KafkaError]:
-        """Each topic's outcome, in the order asked for. `turn` is awaited after each, so that others go on."""
+        """Returns each topic's outcome in the requested order. It awaits `turn` after each, so that others run."""
         outcomes: list[CreatedTopic | KafkaError] = []
         for topic in topics:
             try:
@@ -152,8 +152,8 @@ class Topics:
     ) -> CreatedTopic:
         validate_topic_name(name)
         zk = self._node.zk
-        # A deletion ends with its mark. Before that the topic's znode is gone, and then its configuration goes: a new
-        # topic of that name would lose its own.
+        # The deletion mark goes last: first the topic's znode is deleted, then its configuration. A new topic of that
+        # name would lose its own configuration.
         if await zk.is_topic_marked_for_deletion(name):
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' is marked for deletion.")
         existing = await zk.get_all_topics_in_cluster()
@@ -175,7 +175,7 @@ class Topics:
         mutations.record(len(assignment))
         has_id = self._node.metadata_version.is_topic_ids_supported
         topic_id = self._node.runtime.entropy.uuid() if has_id else ZERO_UUID
-        # The configuration first: the controller reads it as soon as the topic's znode is there.
+        # The configuration is written first: the controller reads it as soon as the topic's znode is there.
         await zk.set_or_create_entity_configs(TOPICS, name, configs)
         try:
             await zk.create_topic_assignment(
@@ -191,8 +191,8 @@ class Topics:
     async def create_automatically(self, name: str, mutations: Mutations) -> ErrorCode:
         """Creates a topic that a client asked about. Returns the error to tell the client for now."""
         if name in self._creating or not self._node.metadata.image.brokers:
-            # A broker that no controller has spoken to yet knows neither the topics nor where to put a new one: an
-            # error of its own making would end clients that only need to ask again.
+            # Before a controller's first request this broker knows neither the topics nor where to put a new one. Any
+            # other error would end clients that only need to ask again.
             return ErrorCode.LEADER_NOT_AVAILABLE
         self._creating[name] = None
         config = self._node.config
@@ -240,7 +240,7 @@ class Topics:
         return ErrorCode.LEADER_NOT_AVAILABLE
 
     async def _ask_for(self, name: str, partitions: int, factor: int, configs: Mapping[str, str]) -> None:
-        """Has a KRaft controller make the topic. Raises `KafkaError`."""
+        """Has a KRaft controller create the topic. Raises `KafkaError`."""
         asked = CreateTopicsRequest.CreatableTopic(
             name,
             partitions,
@@ -274,13 +274,13 @@ class Topics:
         def change(existing: Mapping[TopicPartition, ReplicaAssignment]) -> dict[TopicPartition, ReplicaAssignment]:
             nonlocal recorded
             changed = self._with_added_partitions(topic, existing)
-            if not recorded:  # `change` is called again where somebody else was faster
+            if not recorded:  # `change` is called again if another broker wrote first
                 mutations.record(len(changed) - len(existing))
                 recorded = True
             return changed
 
         try:
-            # The controller may be about to write what a reassignment makes of the topic.
+            # The controller may be about to write a reassignment of the topic.
             await zk.change_topic_assignment(name, change)
         except NoNode:
             self._with_added_partitions(topic, {})
@@ -290,7 +290,7 @@ class Topics:
         topic: CreatePartitionsRequest.CreatePartitionsTopic,
         existing: Mapping[TopicPartition, ReplicaAssignment],
     ) -> dict[TopicPartition, ReplicaAssignment]:
-        """Raises `KafkaError` where `topic` cannot get what it asks for."""
+        """Raises `KafkaError` if `topic` cannot get the requested partitions."""
         name, image = topic.name, self._node.metadata.image
         if not existing:
             raise unknown_topic(name)
@@ -327,7 +327,7 @@ class Topics:
         return await self._node.zk.get_entity_configs(TOPICS, name)
 
     async def until_created(self, topics: list[tuple[str, int]], timeout_ms: int) -> list[str]:
-        """Waits until every one of `topics` (name, partition count) has leaders here; returns those that were late."""
+        """Waits until each of `topics` (name, partition count) has leaders here; returns those that are late."""
         counts = dict(topics)
 
         def is_there(name: str) -> bool:
@@ -340,11 +340,11 @@ class Topics:
         return await self._late(counts, is_there, timeout_ms)
 
     async def until_deleted(self, names: list[str], timeout_ms: int) -> list[str]:
-        """Waits until none of `names` is known here any more; returns those that were late."""
+        """Waits until this broker knows none of `names` any more; returns those that are late."""
         return await self._late(names, lambda name: name not in self._node.metadata.image.topics, timeout_ms)
 
     async def until_led(self, leaders: Mapping[TopicPartition, int], timeout_ms: int) -> list[TopicPartition]:
-        """Waits until each partition is known here to have its leader; returns those that were late."""
+        """Waits until this broker knows the expected leader of each partition; returns those that are late."""
 
         def is_led(partition: TopicPartition) -> bool:
             known = self._node.metadata.partition(partition)
@@ -355,7 +355,7 @@ class Topics:
     async def _late(
         self, awaited: Iterable[Awaited], has_come: Callable[[Awaited], bool], timeout_ms: int
     ) -> list[Awaited]:
-        """Waits until each has come about; returns those that were late."""
+        """Waits until each condition holds; returns those that are late."""
         missing = dict.fromkeys(awaited)
 
         def have_all_come() -> bool:
@@ -368,7 +368,7 @@ class Topics:
         return list(missing)
 
     async def _until(self, fact: Callable[[], bool], timeout_ms: int) -> None:
-        """Waits for `fact`, which is asked again after each change of the metadata cache."""
+        """Waits until `fact` is true; checks it after each change of the metadata cache."""
         if fact() or timeout_ms <= 0:
             return
         clock = self._node.runtime.clock
@@ -388,7 +388,7 @@ def given_assignment(
     replication_factor: int,
     racks: Mapping[int, str | None],
 ) -> dict[int, tuple[int, ...]]:
-    """The replicas of the partitions that are added, by number. Raises INVALID_REPLICA_ASSIGNMENT."""
+    """The replicas of the added partitions, by number. Raises INVALID_REPLICA_ASSIGNMENT."""
     unknown = sorted({broker for assignment in assignments for broker in assignment.broker_ids if broker not in racks})
     if unknown:
         raise KafkaError(

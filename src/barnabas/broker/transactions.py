@@ -96,13 +96,13 @@ class Transactions:
         return known.leader if known.leader in self._node.metadata.image.brokers else NO_BROKER
 
     async def _exists(self, topic_partition: TopicPartition) -> bool:
-        """Whether ZooKeeper has the partition; while it does not answer, the partition may be there."""
+        """Whether ZooKeeper has the partition; True while it does not answer."""
         topic = topic_partition.topic
         try:
             if await self._node.zk.is_topic_marked_for_deletion(topic):
                 return False
             known = await self._node.zk.get_full_replica_assignment_for_topics([topic])
-            # A topic that is there and has no partitions is one that cannot be read.
+            # A topic that exists but has no partitions is one that cannot be read.
             return topic_partition in known if known else await self._node.zk.topic_exists(topic)
         except ZooKeeperError as error:
             logger.info("[broker %d] whether %s exists is not known: %s", self._node.broker_id, topic_partition, error)

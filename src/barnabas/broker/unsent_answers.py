@@ -14,7 +14,7 @@ from barnabas.runtime import Clock
 
 UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
 LEAST_BYTES: Final = 256 * 1024
-"""How much a fetch may always be answered with, whatever waits."""
+"""The bytes that a fetch may always be answered with, however many wait."""
 PATIENCE_MS: Final = 1_000
 
 
@@ -25,7 +25,7 @@ class Slow(Protocol):
     def unsent_bytes(self) -> int: ...
 
     def end_unread(self) -> None:
-        """Ends the connection with what is not sent."""
+        """Ends the connection without sending the rest."""
         ...
 
 
@@ -37,7 +37,7 @@ class UnsentAnswers:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._slow: dict[Slow, tuple[int, int]] = {}
-        """How much was unsent of each when it last moved, and when that was (ms); first the one that stopped first."""
+        """For each client the unsent bytes at its last progress, and when that was (ms); the longest-stalled first."""
         self.held = 0
 
     def room(self) -> int:

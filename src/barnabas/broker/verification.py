@@ -46,7 +46,7 @@ class TransactionVerification:
         self._is_enabled = is_enabled
         self._tasks = tasks
         self._queues: dict[int, dict[str, tuple[Transaction, asyncio.Future[Errors]]]] = {}
-        """By coordinator what is to be asked next; one that has a queue, perhaps an empty one, has a sender at work."""
+        """By coordinator, the questions to send next; a coordinator with a queue, even an empty one, has a sender."""
 
     async def verify(
         self,
@@ -57,7 +57,7 @@ class TransactionVerification:
         *,
         knows_abortable: bool,
     ) -> Errors:
-        """Asks before a transaction's batches are appended; returns the partitions to which they may not be, and why.
+        """Asks the coordinator before a transaction's batches are appended; returns the refused partitions and why.
 
         `first_sequences` are those of the batches. `knows_abortable`: whether the client knows TRANSACTION_ABORTABLE.
         """
@@ -135,7 +135,7 @@ class TransactionVerification:
             try:
                 response = await self._send(coordinator, request)
             except PeerTooOld:
-                # As Kafka does with a coordinator older than 3.6.
+                # As Kafka does if the coordinator is older than 3.6.
                 logger.warning("broker %d cannot verify transactions: they are not verified", coordinator)
                 for _, waiting in asked.values():
                     _answer(waiting, {})
@@ -148,7 +148,7 @@ class TransactionVerification:
             if response.error_code:
                 code = ErrorCode(response.error_code)
                 logger.error("broker %d verifies no transactions: %s", coordinator, code.name)
-                if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:  # which says nothing to a producer
+                if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:  # that code would tell a producer nothing
                     code = ErrorCode.INVALID_TXN_STATE
                 for transaction, waiting in asked.values():
                     _answer(waiting, _all(transaction, code))

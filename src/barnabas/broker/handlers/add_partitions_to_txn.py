@@ -67,7 +67,7 @@ async def _from_client(
     if context.due(len(partitions)):
         await context.turn()
     if errors:
-        # One that cannot be added means that none is.
+        # If one partition cannot be added, none is.
         return {partition: errors.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED) for partition in partitions}
     errors = await _add(
         broker, transactional_id, request.v3_and_below_producer_id, request.v3_and_below_producer_epoch, partitions
@@ -81,7 +81,7 @@ async def _from_client(
 
 
 def _unknown(broker: BrokerParts, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
-    """Errors of all partitions where one of them does not exist."""
+    """Errors for all partitions if one of them does not exist."""
     known = [broker.metadata.partition(partition) is not None for partition in partitions]
     if all(known):
         return {}

@@ -25,7 +25,7 @@ async def handle(
     results: dict[str, TopicResult] = {}
     paths: dict[TopicPartition, str] = {}
     for topic_partition, path in _named(request):
-        paths[topic_partition] = path  # of each the last counts
+        paths[topic_partition] = path  # the last path of each partition counts
         if context.due():
             await context.turn()
     for topic_partition, path in paths.items():
@@ -51,7 +51,7 @@ def failed(
 
 
 def _named(request: AlterReplicaLogDirsRequest) -> Iterator[tuple[TopicPartition, str]]:
-    """Each partition as often as it was named, below however many directories."""
+    """Each partition as often as it was named, whichever directories name it."""
     for directory in request.dirs:
         for topic in directory.topics:
             for number in topic.partitions:

@@ -17,7 +17,7 @@ async def handle(
     try:
         remaining = await broker.controller.controlled_shutdown(request.broker_id, request.broker_epoch)
     except KafkaError as error:
-        if error.code is ErrorCode.NOT_CONTROLLER:  # Kafka's word here is that of a ControllerMovedException
+        if error.code is ErrorCode.NOT_CONTROLLER:  # Kafka answers with the code of a ControllerMovedException here
             raise KafkaError(ErrorCode.STALE_CONTROLLER_EPOCH, error.message) from error
         raise
     return ControlledShutdownResponse(

@@ -31,7 +31,7 @@ async def handle(
     check_partition_count(max(topic.count, 0) for topic in request.topics)
     if context.due(len(named)):
         await context.turn()
-    # ZooKeeper is asked about each of a few topics, and of many first once, which of them there are.
+    # For a few topics ZooKeeper is asked about each; for many, first for the list of all topics.
     existing = set(await broker.zk.get_all_topics_in_cluster()) if len(named) > SLICE else named
     results: dict[str, Result] = {}
     created = []

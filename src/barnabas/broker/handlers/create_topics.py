@@ -55,14 +55,14 @@ async def handle(broker: BrokerParts, request: CreateTopicsRequest, context: Req
     for topic, outcome in zip(creatable, made, strict=True):
         result = results[topic.name]
         if isinstance(outcome, KafkaError):
-            result.topic_config_error_code = ErrorCode.NONE  # Kafka tells only the error of what was tried
+            result.topic_config_error_code = ErrorCode.NONE  # Kafka reports only the attempt's error
             _refuse(result, outcome.code, outcome.message)
             continue
         if topic.name in describable:
             result.num_partitions = len(outcome.assignment)
             result.replication_factor = len(outcome.assignment[0])
             if context.version >= _FIRST_VERSION_WITH_CONFIGS:
-                # Topics with the same configuration share its some thirty entries.
+                # Topics with the same configuration share its thirty or so entries.
                 key = frozenset(outcome.configs.items())
                 if key not in described:
                     described[key] = _described(broker, outcome.configs)

@@ -129,7 +129,7 @@ def _described(
         name=entry.definition.name,
         value=entry.value,
         read_only=entry.read_only,
-        is_default=is_default and version == 0,  # later versions say it by the source
+        is_default=is_default and version == 0,  # later versions tell it by the source
         config_source=entry.source,
         is_sensitive=entry.sensitive,
         synonyms=[

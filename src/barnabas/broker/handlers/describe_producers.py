@@ -56,7 +56,7 @@ async def handle(
                         await context.turn()
             except KafkaError as error:
                 response.error_code = error.code
-                # Apache's broker says of a partition that is elsewhere nothing but its error code.
+                # For a partition on another broker, Apache's broker answers only an error code.
                 is_here = error.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER
                 response.error_message = (error.message or text_of(error.code)) if is_here else None
     return DescribeProducersResponse(topics=topics)

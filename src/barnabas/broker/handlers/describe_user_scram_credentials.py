@@ -37,7 +37,7 @@ async def handle(
         response.results = [_described(user, found) for user, found in everybody.items()]
         return response
     named = Counter(asked.name for asked in request.users)
-    # ZooKeeper is asked for each of a few users, and once about everybody for many.
+    # For a few users ZooKeeper is asked about each, for many users once about all.
     of_all = await scram_credentials.describe_all(broker.zk) if len(named) > SLICE else None
     for user, times in named.items():
         if context.due():

@@ -26,7 +26,7 @@ async def handle(broker: BrokerParts, request: ElectLeadersRequest, context: Req
 
 
 async def _elected(broker: BrokerParts, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """Waits until this broker knows the new leaders: who asks next is told of them (``DelayedElectLeader``)."""
+    """Waits until this broker knows the new leaders and can tell clients of them (``DelayedElectLeader``)."""
     clock = broker.runtime.clock
     deadline_ms = clock.monotonic_ms() + request.timeout_ms
     try:
@@ -45,7 +45,7 @@ def failed(request: ElectLeadersRequest, error: KafkaError, context: RequestCont
 
 
 def _not_controller(broker: BrokerParts, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """Says so for each partition, as Kafka does: for all that are known here where none was named."""
+    """NOT_CONTROLLER for each partition, as in Kafka: for all known ones when the request names none."""
     if request.topic_partitions is None:
         asked = {name: sorted(topic.partitions) for name, topic in broker.metadata.image.topics.items()}
     else:

@@ -34,7 +34,7 @@ _FIRST_VERSION_WITH_REPLICA_STATE: Final = 15
 _FIRST_VERSION_WITH_LEADERS: Final = 16
 
 CONVERTED_BYTES_MAX: Final = 1024 * 1024
-"""The most that an answer converted record by record holds: what clients of that age ask for by default."""
+"""The most that an answer converted record by record holds: the default size that clients of that age ask for."""
 
 _TOLD_WHO_LEADS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _NOT_READ: Final = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -55,7 +55,7 @@ async def handle(broker: BrokerParts, request: FetchRequest, context: RequestCon
     if session.error:
         return session.response(())
     if from_follower:
-        context.cost = None  # brokers among themselves have no quotas
+        context.cost = None  # fetches between brokers have no quotas
     interesting: list[FetchedPartition] = []
     erroneous: list[FetchedPartition] = []
     allowed = from_follower and authorized_cluster(context, Operation.CLUSTER_ACTION)
@@ -130,7 +130,7 @@ def answered(
 def _throttled(
     broker: BrokerParts, session: FetchContext, answers: list[FetchedPartition], context: RequestContext
 ) -> FetchResponse | None:
-    """Counts what was read against the client's quota. Where that is too much, an answer without it; else None."""
+    """Counts the read bytes against the client's quota. Returns an answer without them if over it, else None."""
     if context.cost is None:
         return None
     throttle_ms = broker.quotas.fetched(context, session.size_of(answers))
@@ -138,7 +138,7 @@ def _throttled(
 
 
 def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
-    """Which follower asks, and its broker epoch; (-1, -1) for a consumer."""
+    """The id and broker epoch of the follower that fetches; (-1, -1) for a consumer."""
     if version >= _FIRST_VERSION_WITH_REPLICA_STATE:
         return request.replica_state.replica_id, request.replica_state.replica_epoch
     return request.replica_id, -1
@@ -151,12 +151,12 @@ def _response(
     erroneous: list[FetchedPartition],
     context: RequestContext,
 ) -> FetchResponse:
-    """The session's response to what was read, and to what could not be asked for."""
+    """The session's response: the partitions that were read, and those that could not be fetched."""
     failed = [answer for answer in answers if answer.data is not None]
     for answer in failed:
         assert answer.data is not None
         if answer.data.error_code not in _NOT_READ:
-            answer.data.aborted_transactions = None  # as a read that failed has it; what was not read has none
+            answer.data.aborted_transactions = None  # as after any failed read; what was not read has none
     told = session.response([*answers, *erroneous] if erroneous else answers)
     if failed and context.version >= _FIRST_VERSION_WITH_LEADERS:
         _name_leaders(broker, told, failed, context.listener)
@@ -178,9 +178,9 @@ async def _put_for_old_clients(
 async def _as_old_clients_understand(
     broker: BrokerParts, fetched: FetchedPartition, context: RequestContext, max_bytes: int, left_bytes: int
 ) -> FetchResponse.PartitionData | None:
-    """Records and errors that the client's version knows, in place of those that it does not; None where what was read
-    may stay as it is. Records grow as they are converted: they come to `left_bytes` of `max_bytes` at most, but for the
-    first of the answer."""
+    """Returns records and errors that the client's version knows, in place of those it does not; None when the answer
+    may stay as it is. Records grow in the conversion: they take `left_bytes` of `max_bytes` at most, except the first
+    of the answer."""
     version, data = context.version, fetched.answer()
     if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR and version < _FIRST_VERSION_OF_STORAGE_ERROR:
         data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER

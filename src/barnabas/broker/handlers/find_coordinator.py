@@ -18,8 +18,8 @@ _FIRST_VERSION_WITH_BATCHES: Final = 4
 _GROUP: Final = 0
 _TRANSACTION: Final = 1
 _TOPIC_MADE_MS: Final = 1_000
-"""How long the first who asks waits for the coordinators' topic. Apache's answers that there is no coordinator at once,
-and clients ask again after a second of their own, though the topic is there after some milliseconds."""
+"""How long the first client waits until the coordinators' topic is created. Apache's broker answers at once that there
+is no coordinator; clients ask again after a second, though the topic is there after some milliseconds."""
 
 
 async def handle(
@@ -53,7 +53,7 @@ def failed(request: FindCoordinatorRequest, error: KafkaError, context: RequestC
 
 
 def _refused(key: str, code: ErrorCode, message: str = "") -> FindCoordinatorResponse.Coordinator:
-    """Since version 4 Kafka says nothing more of a coordinator that is not found."""
+    """Since version 4 Kafka's answer has no other fields for a coordinator that is not found."""
     return FindCoordinatorResponse.Coordinator(
         key=key, node_id=NO_BROKER, host="", port=-1, error_code=code, error_message=message
     )

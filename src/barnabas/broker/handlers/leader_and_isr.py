@@ -44,7 +44,7 @@ async def _become_leader_or_follower(
     if broker.is_stale(request.broker_epoch, request.is_k_raft_controller):
         raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
     if request.controller_epoch < broker.replicas.controller_epoch:
-        # Before anything is done for it: ZooKeeper would be asked about each of a hundred thousand names.
+        # Before any other work: ZooKeeper would be asked about each of a hundred thousand names.
         raise KafkaError(ErrorCode.STALE_CONTROLLER_EPOCH)
     topics = {state.topic_name: ZERO_UUID for state in request.ungrouped_partition_states}
     topics.update((topic.topic_name, topic.topic_id) for topic in request.topic_states)
@@ -54,8 +54,8 @@ async def _become_leader_or_follower(
     for share in _shares(broker, request):
         if answer is not None:
             await asyncio.sleep(0)
-        # ZooKeeper may have been long in answering, and this broker may have registered anew meanwhile; a newer
-        # controller's request may have come between two shares.
+        # ZooKeeper may have answered late, and this broker may have registered again meanwhile; a newer controller's
+        # request may have come between two shares.
         if broker.is_stale(request.broker_epoch, request.is_k_raft_controller):
             raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
         if answer is None and is_full(request):
@@ -96,7 +96,7 @@ def _joined(answer: LeaderAndIsrResponse, part: LeaderAndIsrResponse) -> LeaderA
 
 
 def failed(request: LeaderAndIsrRequest, error: KafkaError, context: RequestContext) -> LeaderAndIsrResponse:
-    """The error, and again with each partition (``LeaderAndIsrRequest.getErrorResponse``)."""
+    """The error, repeated for each partition (``LeaderAndIsrRequest.getErrorResponse``)."""
     failing = _failing(request, error, context)
     while True:
         try:

@@ -39,7 +39,7 @@ _FIRST_VERSION: Final = {
     EARLIEST_LOCAL_TIMESTAMP: 8,
     LATEST_TIERED_TIMESTAMP: 9,
 }
-"""The timestamps that mean something else than a time, with the version since which they do."""
+"""The timestamps that have a special meaning, with the version that introduced each."""
 
 
 async def handle(broker: BrokerParts, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:

@@ -32,7 +32,7 @@ async def handle(broker: BrokerParts, request: MetadataRequest, context: Request
             if context.due(len(topic.partitions)):
                 await context.turn()
     else:
-        # Each once, however often it was named.
+        # Each topic once, however often the request names it.
         once = {(asked.name, asked.topic_id): asked for asked in request.topics or ()}
         for asked in once.values():
             topics.append(_asked_for(broker, image, asked, request, context, alive))
@@ -66,7 +66,7 @@ async def handle(broker: BrokerParts, request: MetadataRequest, context: Request
 def failed(request: MetadataRequest, error: KafkaError, context: RequestContext) -> MetadataResponse:
     return MetadataResponse(
         topics=[
-            # A response may leave out the name only since version 12; a request, since version 10.
+            # A response may omit the name only since version 12; a request, since version 10.
             MetadataResponse.MetadataResponseTopic(
                 error_code=error.code, name=topic.name or "", topic_id=topic.topic_id
             )
@@ -129,7 +129,7 @@ async def _create_missing(
     context: RequestContext,
     topics: list[MetadataResponse.MetadataResponseTopic],
 ) -> None:
-    """Creates what was asked for and is not there; the client asks again until it is (``AutoTopicCreationManager``)."""
+    """Creates missing topics that a client requests; it asks again until they exist (``AutoTopicCreationManager``)."""
     if not (request.allow_auto_topic_creation and broker.config.flag("auto.create.topics.enable")):
         return
     mutations = broker.quotas.mutations(context, strict_since=None)
@@ -149,7 +149,7 @@ def _refused(code: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -> 
 def _existing(
     image: ClusterImage, topic: TopicInfo, context: RequestContext, alive: frozenset[int]
 ) -> MetadataResponse.MetadataResponseTopic:
-    """The topic's partitions as the cache has them (``ZkMetadataCache.getPartitionMetadata``).
+    """The topic's partitions as in the metadata cache (``ZkMetadataCache.getPartitionMetadata``).
 
     `alive` holds the brokers that the client can reach.
     """
@@ -159,11 +159,11 @@ def _existing(
         code = ErrorCode.NONE
         leader = state.leader
         replicas, isr = list(state.replicas), list(state.isr)
-        if version == 0:  # clients of that age cannot handle replicas on brokers they are not told of
+        if version == 0:  # clients of that age cannot handle replicas on brokers that the answer does not list
             replicas = [replica for replica in replicas if replica in alive]
             isr = [replica for replica in isr if replica in alive]
         if leader not in alive:
-            # Up to version 5 a leader without the client's listener is one that is not available (KIP-302).
+            # Up to version 5, a leader without the client's listener is reported as not available (KIP-302).
             unknown_listener = leader in image.brokers and version >= 6
             code = ErrorCode.LISTENER_NOT_FOUND if unknown_listener else ErrorCode.LEADER_NOT_AVAILABLE
             leader = NO_BROKER

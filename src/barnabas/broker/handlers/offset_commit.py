@@ -65,7 +65,7 @@ async def handle(broker: BrokerParts, request: OffsetCommitRequest, context: Req
 async def _commit_to_zookeeper(
     broker: BrokerParts, group_id: str, key: TopicPartition, committed: OffsetAndMetadata
 ) -> ErrorCode:
-    """Version 0 is of the time before groups had coordinators: any broker takes its offsets, and keeps no metadata."""
+    """Version 0 is older than group coordinators: any broker stores its offsets, and keeps no metadata."""
     if len(committed.metadata) > broker.config.number("offset.metadata.max.bytes"):
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     try:

@@ -84,7 +84,7 @@ def failed(request: OffsetFetchRequest, error: KafkaError, context: RequestConte
 
 
 async def _asked(topics: Iterable[Any] | None, context: RequestContext) -> list[TopicPartition] | None:
-    """The partitions that a request names; None for all."""
+    """The partitions that a request names; None means all."""
     if topics is None:
         return None
     asked = []
@@ -99,7 +99,7 @@ async def _asked(topics: Iterable[Any] | None, context: RequestContext) -> list[
 async def _by_topic(
     fetched: Mapping[TopicPartition, FetchedOffset], partition_of: Callable[..., PartitionT], context: RequestContext
 ) -> dict[str, list[PartitionT]]:
-    """The answers by topic. Their class is another one in the versions that have groups."""
+    """The answers by topic. The versions with several groups have another class for them."""
     topics: dict[str, list[PartitionT]] = {}
     for key, offset in fetched.items():
         if context.due():
@@ -124,7 +124,7 @@ def _fetch(
     *,
     require_stable: bool,
 ) -> dict[TopicPartition, FetchedOffset]:
-    """Offsets of the topics that the caller may see; of the others it is told so where it named them."""
+    """Offsets of the topics that the caller may read; for other topics that the request names, an error."""
     require(context, Operation.DESCRIBE, ResourceType.GROUP, group_id)
     if asked is None:
         fetched = broker.groups.fetch_offsets(group_id, None, require_stable=require_stable)
@@ -139,7 +139,7 @@ def _fetch(
 async def _fetch_from_zookeeper(
     broker: BrokerParts, group_id: str, asked: Sequence[TopicPartition], context: RequestContext
 ) -> dict[TopicPartition, FetchedOffset]:
-    """The offsets that version 0 of OffsetCommit wrote; any broker can tell them."""
+    """The offsets that version 0 of OffsetCommit wrote; any broker can read them."""
     require(context, Operation.DESCRIBE, ResourceType.GROUP, group_id)
     topics = broker.metadata.image.topics
     fetched = {}

@@ -62,7 +62,7 @@ _NO_LEADER: Final = ProduceResponse.LeaderIdAndEpoch()
 def handle(
     broker: BrokerParts, request: ProduceRequest, context: RequestContext
 ) -> ProduceResponse | Pending | Coroutine[Any, Any, ProduceResponse | Pending | None] | None:
-    """The answer; a story where it takes asking, unpacking or many partitions."""
+    """Returns the answer, or a coroutine if a partition must be verified or unpacked, or there are many partitions."""
     if not -1 <= request.acks <= 1:
         return failed(request, KafkaError(ErrorCode.INVALID_REQUIRED_ACKS), context)
     appended: list[Appended] = []
@@ -74,15 +74,15 @@ def handle(
             allowed = authorized(context, _WRITE, _TOPIC, topic.name)
             for data in topic.partition_data:
                 appended.append(_appended(broker, request, context, topic.name, data, allowed, unpacking))
-                # The bytes are the log's from here on, and need not be kept while the request waits.
+                # The bytes belong to the log from here on, and need not be kept while the request waits.
                 data.records = None
                 if unpacking.at_once < 0:
                     raise TakesLong
     except TakesLong:
         return _in_turns(broker, request, context, appended, unpacking)
     if request.acks == ACKS_ALL:
-        # Nothing can have happened to what was appended, since nobody else had a turn (a log directory that fails tells
-        # its partitions in a turn of its own).
+        # Nothing can have happened to the appended records, since nothing else has run (a failing log directory tells
+        # its partitions in a later turn).
         waiting = broker.replicas.appending.replicating(appended, request.timeout_ms, just_now=True)
         if waiting is not None:
             context.settle(waiting)
@@ -97,7 +97,7 @@ async def _in_turns(
     appended: list[Appended],
     unpacking: Unpacking,
 ) -> ProduceResponse | Pending | None:
-    """As `handle`, of what is behind the partitions that are `appended`; others go on meanwhile."""
+    """As `handle`, for the partitions after the `appended` ones; other requests run meanwhile."""
     appending = broker.replicas.appending
     refused: dict[TopicPartition, KafkaError] = {}
     if request.transactional_id is not None:
@@ -118,7 +118,7 @@ async def _in_turns(
             except TakesLong:
                 result = None
             if result is None:
-                # Not in the clause: compiled code would have the error under way for everybody meanwhile.
+                # Not in the clause: in compiled code all other code would see this error as being handled.
                 records = data.records
                 assert isinstance(records, _BUFFERS), "it was looked at"
                 result = await appending.append_unpacked(
@@ -181,17 +181,17 @@ def _appended(
 def answered(
     broker: BrokerParts, request: ProduceRequest, context: RequestContext, appended: list[Appended]
 ) -> ProduceResponse | None:
-    """The answer, when all outcomes are final; None after acks=0. Raises `Disconnect` where that has failed."""
+    """The answer, when all outcomes are final; None after acks=0. Raises `Disconnect` if acks=0 failed."""
     return response(broker, request, context, [_told(broker, outcome, context) for outcome in appended])
 
 
 async def _unverified(
     broker: BrokerParts, request: ProduceRequest, transactional_id: str, context: RequestContext
 ) -> dict[TopicPartition, KafkaError]:
-    """The partitions that the producer's transaction is not known to have (KIP-890), each with what to answer.
+    """The partitions not verified as part of the producer's transaction (KIP-890), each with its error.
 
-    Nobody is asked on behalf of who may not write in the transaction, or to the topic: a question alone could fence the
-    producer whose transaction it is. Raises `KafkaError` for all partitions.
+    No coordinator is asked for a client that may not write in the transaction, or to the topic: the question alone
+    could fence the transaction's producer. Raises `KafkaError` for all partitions.
     """
     producers: dict[tuple[int, int], None] = {}
     first_sequences: dict[TopicPartition, int] = {}
@@ -235,7 +235,7 @@ def _verification_error(code: ErrorCode) -> KafkaError:
     if code is ErrorCode.INVALID_TXN_STATE:
         return KafkaError(code, "Partition was not added to the transaction")
     if code in _NOT_VERIFIED_YET:
-        # A producer sends its batch again after this, without looking for other leaders before.
+        # This error makes a producer send its batch again without asking for new leaders first.
         return KafkaError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
             f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name}",
@@ -255,7 +255,7 @@ _NOT_VERIFIED_YET: Final = frozenset(
 
 
 def _refusal(records: bytearray | memoryview, request: ProduceRequest, context: RequestContext) -> KafkaError | None:
-    """What is wrong with the records before any log looks at them (``ProduceRequest.validateRecords``)."""
+    """What is wrong with the records, before any log checks them (``ProduceRequest.validateRecords``)."""
     version = context.header.api_version
     if version < _FIRST_VERSION_OF_BATCHES:
         return None
@@ -283,7 +283,7 @@ def _refusal(records: bytearray | memoryview, request: ProduceRequest, context: 
 
 
 def _told(broker: BrokerParts, outcome: Appended, context: RequestContext) -> PartitionResponse:
-    """What one partition's producer is told."""
+    """The answer for one partition."""
     partition = outcome.topic_partition.partition
     if not outcome.error:
         return _partition_response(
@@ -314,7 +314,7 @@ def _told(broker: BrokerParts, outcome: Appended, context: RequestContext) -> Pa
 def response(
     broker: BrokerParts, request: ProduceRequest, context: RequestContext, told: list[PartitionResponse]
 ) -> ProduceResponse | None:
-    """The answer to all partitions together; None after acks=0. Raises `Disconnect` where that has failed."""
+    """The answer for all partitions; None after acks=0. Raises `Disconnect` if acks=0 failed."""
     topics = []
     begin = 0
     for topic in request.topic_data:
@@ -327,7 +327,7 @@ def response(
     if logger.isEnabledFor(logging.DEBUG):
         logger.debug("[broker %d] produce from %s failed: %s", broker.broker_id, context.client_id, topics)
     if request.acks == 0:
-        # Nobody waits for an answer: the closed connection tells the producer to look at the metadata again.
+        # The producer waits for no answer: the closed connection makes it refresh its metadata.
         raise Disconnect(f"a produce request with acks=0 failed: {topics}")
     leaders = dict.fromkeys(
         error.current_leader.leader_id for error in errors if error.current_leader is not _NO_LEADER

@@ -25,7 +25,7 @@ async def handle(
                 await context.turn()
         except StopIteration as end:
             update: MetadataUpdate = end.value
-        # Where another request came between two slices, what it said is not in this update: it is made anew.
+        # If another request came between two slices, this update lacks its changes: it is made anew.
         if update.before is broker.metadata.image and not broker.is_stale(
             request.broker_epoch, request.is_k_raft_controller
         ):

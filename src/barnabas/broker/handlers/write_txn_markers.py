@@ -18,7 +18,7 @@ async def handle(
         require_cluster(context, Operation.CLUSTER_ACTION)
     for marker in request.markers:
         if marker.producer_id < 0 or marker.producer_epoch < 0:
-            # Kafka's own word for it; such a marker would be nobody's.
+            # Kafka's own message; such a marker would belong to no producer.
             raise KafkaError(
                 ErrorCode.UNKNOWN_SERVER_ERROR,
                 f"A marker cannot be written for producer {marker.producer_id} with epoch {marker.producer_epoch}.",
