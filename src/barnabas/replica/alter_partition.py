@@ -24,11 +24,11 @@ logger = logging.getLogger(__name__)
 
 RETRY_BACKOFF_MS: Final = 50
 DEPOSED_AFTER_MS: Final = 500
-"""How long a leader whose epoch is refused waits to be told of the next one, in which it may lead on."""
+"""How long a leader whose epoch is refused waits for the next LeaderAndIsr, by which it may lead again."""
 
 LAST_WITH_TOPIC_NAMES: Final = 1
 LAST_WITH_PLAIN_ISR: Final = 2
-"""The last versions of AlterPartition that name topics, and that have an ISR without its members' broker epochs."""
+"""The last version of AlterPartition that names topics, and the last that has an ISR without broker epochs."""
 
 Answered = Callable[[LeaderAndIsr | ErrorCode], None]
 _Change = tuple[Uuid, LeaderAndIsr, Answered]
@@ -51,8 +51,8 @@ class AlterPartitionSender(Protocol):
 
 
 def form_of(request: AlterPartitionRequest, version: int) -> AlterPartitionRequest:
-    """`request` with its content in the fields of `version`. It may have been sent in another version before, to
-    another controller."""
+    """Returns `request` with its content in the fields of `version`. An earlier attempt may have sent it to another
+    controller in another version."""
     for topic in request.topics:
         for partition in topic.partitions:
             isr = partition.new_isr or [member.broker_id for member in partition.new_isr_with_epochs]
@@ -100,7 +100,7 @@ class AlterPartitionManager:
             return
         _, waiting, _ = self._unanswered.get(topic_partition, (None, None, None))
         if waiting is not None and waiting.leader_epoch >= sent.leader_epoch:
-            # A leader has at most one change in flight in an epoch; it may ask again when that one is answered.
+            # A leader has at most one change in flight per epoch; it may ask again when that is answered.
             asyncio.get_running_loop().call_soon(answered, ErrorCode.OPERATION_NOT_ATTEMPTED)
             return
         self._unanswered[topic_partition] = (topic_id, sent, answered)
@@ -108,7 +108,7 @@ class AlterPartitionManager:
             self._sending = self._tasks.begin(self._propagate(), "alter-partition")
 
     def close(self) -> None:
-        """Sends nothing any more; what was not answered never is."""
+        """Sends nothing any more; unanswered changes are never answered."""
         self._closed = True
         self._unanswered.clear()
         if self._sending is not None:
@@ -146,12 +146,12 @@ class AlterPartitionManager:
         return AlterPartitionRequest(self._broker_id, self._broker_epoch(), list(topics.values()))
 
     def _answer(self, in_flight: dict[TopicPartition, _Change], response: AlterPartitionResponse) -> bool:
-        """Hands out the answers; False when something has to be sent again after a pause."""
+        """Distributes the answers; False when something has to be sent again after a pause."""
         if response.error_code:
-            # STALE_BROKER_EPOCH: the controller has not seen this registration yet, or this broker not its own.
+            # STALE_BROKER_EPOCH: the controller has not seen this registration yet, or this broker has not.
             logger.info("the controller refused AlterPartition: %s", ErrorCode(response.error_code).name)
             return False
-        # Versions below 2 have the topic's name, later ones its id; the other field is empty.
+        # Versions below 2 carry the topic's name, later ones its id; the other field is empty.
         answers = {
             (topic.topic_name or topic.topic_id, partition.partition_index): partition
             for topic in response.topics

@@ -24,7 +24,7 @@ from barnabas.runtime import Clock
 from barnabas.wire.records import PRODUCER_ID_AT
 
 _SIGN: Final = 0x80
-"""Of a number's first byte."""
+"""The sign bit of a number's first byte."""
 _EXPECTED: Final = frozenset(
     (
         *(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR),
@@ -43,7 +43,7 @@ _WITHOUT_LOG_START: Final = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""Refusals that do not tell where the log starts; all others do."""
+"""Refusals that do not tell the log start offset; all others do."""
 
 
 class Appending:
@@ -62,9 +62,9 @@ class Appending:
         internal_topics_allowed: bool = False,
         unpacking: Unpacking | None = None,
     ) -> Appended:
-        """Appends to the partition that this broker leads, and wakes whatever waits for that.
+        """Appends to the partition that this broker leads, and wakes the operations that wait for that.
 
-        An error is in what it returns. With acks=all, `replicated` comes next. Raises `TakesLong` only.
+        The result holds any error. With acks=all, `replicated` comes next. Raises `TakesLong` only.
         """
         result = Appended(topic_partition)
         try:
@@ -74,7 +74,7 @@ class Appending:
         except KafkaError as error:
             return self._refused(result, records, error)
         log = partition.log
-        # Enough replicas are in sync, or the append had failed: what is below the high watermark is replicated.
+        # Enough replicas were in sync, or the append failed: records below the high watermark are replicated.
         pending = required_acks == ACKS_ALL and (log is None or log.high_watermark <= info.last_offset)
         if pending and origin is AppendOrigin.CLIENT:
             result.idempotent = info.duplicate or info.records[PRODUCER_ID_AT] < _SIGN
@@ -83,7 +83,7 @@ class Appending:
     def _refused(self, result: Appended, records: bytearray | memoryview, error: KafkaError) -> Appended:
         refusing = self._hosted.online.get(result.topic_partition)
         traffic = self._hosted.former_traffic if refusing is None else refusing.traffic
-        # Kafka does not count produces to unknown partitions, nor a client's own faults as failures.
+        # Kafka counts neither produces to unknown partitions, nor a client's own faults as failures.
         traffic.produces += error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         traffic.failed_produces += error.code not in _EXPECTED
         if error.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
@@ -91,7 +91,7 @@ class Appending:
         if error.code not in _WITHOUT_LOG_START and refusing is not None and refusing.log is not None:
             result.log_start_offset = refusing.log.log_start_offset
         if not isinstance(error, InvalidRecords):
-            # Kafka's leader has a message for what is wrong with single records, and otherwise only the code.
+            # Kafka's leader sends a message for errors of single records, otherwise only the code.
             return result.failed(error.code)
         result.record_errors = error.record_errors
         return result.failed(error.code, error.message)
@@ -106,7 +106,7 @@ class Appending:
         *,
         internal_topics_allowed: bool = False,
     ) -> Appended:
-        """As `append`, for a batch that `TakesLong`: waits for a `turn` before each step of it."""
+        """As `append`, for a batch that `TakesLong`: awaits a `turn` before each step."""
         while True:
             log = self._hosted.online[topic_partition].log
             assert log is not None, "its settings said so"
@@ -161,8 +161,8 @@ class Appending:
         self, results: Sequence[Appended], timeout_ms: int, *, just_now: bool = False
     ) -> DelayedProduce | None:
         """An operation that waits until every result is final: replicated, failed, or REQUEST_TIMED_OUT (acks=all);
-        None where nothing is waited for. `just_now`: nothing can have happened since they were appended, else it may be
-        complete already."""
+        None if nothing is pending. `just_now` means that nothing has run since the append; otherwise the operation may
+        be complete already."""
         pending = [appended for appended in results if appended.pending]
         if not pending:
             return None

@@ -12,7 +12,7 @@ from barnabas.wire.messages.stop_replica import StopReplicaRequest
 
 
 def to_stop(request: StopReplicaRequest) -> list[tuple[TopicPartition, int, bool]]:
-    """The replicas in whichever form they are named, with the leader epoch, and whether they are to be deleted."""
+    """The replicas to stop, in whichever form they are named, with the leader epoch and whether to delete them."""
     if request.topic_states:
         return [
             (TopicPartition(topic.topic_name, state.partition_index), state.leader_epoch, state.delete_partition)
@@ -37,7 +37,7 @@ def leader_and_isr_response(
     *,
     by_topic_id: bool,
 ) -> LeaderAndIsrResponse:
-    """The answer, with topic ids since version 5 of the request, before that with names."""
+    """The answer; it has topic ids since version 5 of the request, and names before."""
     response = LeaderAndIsrResponse()
     for name, topic_id, states in topics:
         answered = [

@@ -28,7 +28,7 @@ _LOG_END: Final = FetchIsolation.LOG_END
 NO_DIVERGING_EPOCH: Final = default_of(FetchResponse.EpochEndOffset)
 NO_CURRENT_LEADER: Final = default_of(FetchResponse.LeaderIdAndEpoch)
 NO_SNAPSHOT: Final = default_of(FetchResponse.SnapshotId)
-"""Most partitions of a fetch have none of these."""
+"""Most partitions in a fetch answer have none of these."""
 _partition_data: Final = maker(FetchResponse.PartitionData)
 
 
@@ -55,13 +55,13 @@ class FetchParams(NamedTuple):
     max_bytes: int
     isolation: FetchIsolation
     hard_max_bytes_limit: bool = False
-    """Before version 3 only the head of a batch above the limit is returned, which has the batch's size (KIP-74)."""
+    """Before version 3, only the head of a batch above the limit is returned; it tells the batch's size (KIP-74)."""
     fetch_only_leader: bool = True
     rack_id: str = ""
-    """The rack of a consumer that prefers a replica there."""
+    """The rack of a consumer that prefers a replica in it."""
     listener: str = ""
     in_place: bool = False
-    """Records may be left in their files: the connection sends them from there."""
+    """Records may stay in their files: the connection sends them from there."""
 
 
 class FetchedPartition:
@@ -71,13 +71,13 @@ class FetchedPartition:
     result: ReadResult | None = None
     aborted: list[FetchResponse.AbortedTransaction] | None = None
     data: FetchResponse.PartitionData | None = None
-    """The answer, where it has nothing to do with what was read: an error, or another broker to read from."""
+    """The answer if it does not come from a read: an error, or another broker to read from."""
     stale = False
-    """Whether something moved since it was read."""
+    """Whether something changed since the partition was read."""
     rested = False
-    """Whether it rested when its fetch came, and was stirred since."""
+    """Whether the partition rested when its fetch came, and was stirred since."""
     available_bytes = 0
-    """How many bytes an answer would hold of it."""
+    """How many bytes of the partition an answer would hold."""
 
     def __init__(
         self, key: TopicIdPartition, request: FetchRequest.FetchPartition, cached: CachedPartition | None = None
@@ -85,7 +85,7 @@ class FetchedPartition:
         self.key = key
         self.request = request
         self.cached = cached
-        """What the session knows of it, if the fetch has one."""
+        """The session's entry for the partition, if the fetch has a session."""
         if cached is not None:
             self.topic_partition = cached.topic_partition
         else:
@@ -93,7 +93,7 @@ class FetchedPartition:
 
     @property
     def has_nothing(self) -> bool:
-        """Whether it was read and has nothing, and nothing else is to be told at once."""
+        """Whether the partition was read and has no records, and there is nothing else to tell at once."""
         result = self.result
         return self.data is None and result is not None and not result.records and result.diverging is None
 
@@ -104,7 +104,7 @@ class FetchedPartition:
         return self.data is not None or (result is not None and result.diverging is not None)
 
     def has_news_at_rest(self) -> bool:
-        """Whether it rests unread, and its follower has yet to hear of its high watermark or its log's start."""
+        """Whether the partition rests unread, and its follower lacks its high watermark or log start."""
         cached, partition = self.cached, self.partition
         if (
             cached is None
@@ -119,7 +119,7 @@ class FetchedPartition:
         return True
 
     def ends_with_its_segment(self, isolation: FetchIsolation) -> bool:
-        """Whether it was read to the end of its segment and there is more in the next: waiting adds nothing."""
+        """Whether the read reached the end of its segment and the next has more: waiting adds nothing."""
         partition, result = self.partition, self.result
         if partition is None or partition.log is None or result is None or not result.records:
             return False
@@ -151,7 +151,7 @@ class FetchReader(Protocol):
     quotas: ReplicationQuotas
 
     def read(self, params: FetchParams, fetched: Sequence[FetchedPartition], from_purgatory: bool) -> int:
-        """Reads the partitions given, within the request's bounds; returns how many bytes."""
+        """Reads the given partitions, within the request's limits; returns how many bytes."""
         ...
 
 
@@ -173,14 +173,14 @@ class DelayedFetch(DelayedOperation[TopicPartition]):
         super().__init__()
         self.params = params
         self.fetched = fetched
-        """The partitions to answer, with those of the session that were stirred meanwhile."""
+        """The partitions to answer, including those of the session that were stirred meanwhile."""
         self._reader = reader
         self.session = session
         self._available = 0
         self._by_key: dict[TopicPartition, FetchedPartition] = {}
 
     def begin_to_wait(self) -> tuple[TopicPartition, ...]:
-        """Begins to wait, after all was read and was too little. Returns the keys to watch beside the session."""
+        """Begins to wait, after a read that found too little. Returns the keys to watch, besides the session."""
         session = self.session
         if session is None:
             waiting = self.fetched
@@ -201,16 +201,16 @@ class DelayedFetch(DelayedOperation[TopicPartition]):
         return tuple(self._by_key)
 
     def try_complete(self, key: TopicPartition | None) -> bool:
-        # Without a key the caller has just read all of them.
+        # Without a key, the caller has just read all partitions.
         return key is not None and self._moved(self._by_key[key])
 
     def moved_meanwhile(self) -> bool:
-        """Whether it can complete by what moved while it was read, partition by partition, and nobody waited yet."""
+        """Whether partitions that changed while they were read complete the fetch, before anything waited for them."""
         moved = [self._moved(fetched) for fetched in self._by_key.values()]
         return any(moved) or (self.session is not None and self.take_up_stirred())
 
     def take_up_stirred(self) -> bool:
-        """As `try_complete`, after partitions of its session were stirred."""
+        """As `try_complete`, after partitions of the session were stirred."""
         assert self.session is not None
         complete = False
         taken = []
@@ -230,7 +230,7 @@ class DelayedFetch(DelayedOperation[TopicPartition]):
             if self._moved(fetched):
                 complete = True
         if not complete:
-            # Nobody watches these by name: at rest, their next moves are told to the session again.
+            # No key watches these partitions: at rest, their next changes are told to the session again.
             for cached in taken:
                 assert cached.partition is not None
                 cached.partition.rest(self.session.replica_id, cached)
@@ -282,7 +282,7 @@ class DelayedFetch(DelayedOperation[TopicPartition]):
     def on_complete(self) -> None:
         self._leave()
         if self.session is not None and self.session.is_new:
-            self.take_up_stirred()  # its first answer names what rests as well
+            self.take_up_stirred()  # its first answer names resting partitions as well
         stale = []
         isolation = self.params.isolation
         for fetched in self.fetched:
@@ -292,9 +292,9 @@ class DelayedFetch(DelayedOperation[TopicPartition]):
             elif partition is None or partition.log is None or result is None or fetched.tells:
                 continue
             elif not result.records and partition.bound(isolation) > fetched.request.fetch_offset:
-                stale.append(fetched)  # it moved in the same turn of the loop, and is answered as well
+                stale.append(fetched)  # it changed in the same turn of the loop, and is answered as well
             else:
-                # A partition of which nothing was read may still have moved its high watermark.
+                # The high watermark may have moved even if the partition had nothing to read.
                 log = partition.log
                 result.high_watermark = log.high_watermark
                 result.last_stable_offset = log.last_stable_offset

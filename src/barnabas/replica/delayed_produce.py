@@ -37,25 +37,25 @@ class Appended:
         self.error = _NONE
         self.message: str | None = None
         self.record_errors: Sequence[tuple[int, str]] = ()
-        """For single records, the number in the batch and what is wrong (KIP-467)."""
+        """For single records, the number in the batch and the error (KIP-467)."""
         self.base_offset = NO_OFFSET
         self.log_append_time_ms = NO_TIMESTAMP
         self.log_start_offset = NO_OFFSET
         self.required_offset = NO_OFFSET
         self.leading_since_epoch = -1
         self.idempotent = False
-        """Whether its producer may send it again, and is told where it stands: a client's batch with a producer id."""
+        """Whether the producer may send the batch again, and learns its offset: a client's batch with a producer id."""
         self.pending = False
 
     def at(self, partition: Partition, info: AppendInfo, *, pending: bool) -> Appended:
-        """Notes that the log took the records."""
+        """Notes that the log appended the records."""
         self.base_offset = info.first_offset
         self.log_append_time_ms = info.log_append_time
         self.log_start_offset = info.log_start_offset
         return self.up_to(partition, info.last_offset + 1) if pending else self
 
     def up_to(self, partition: Partition, required_offset: int) -> Appended:
-        """Is pending until all before `required_offset` is replicated."""
+        """The result is pending until all records before `required_offset` are replicated."""
         self.required_offset = required_offset
         self.leading_since_epoch = partition.leading_since_epoch
         self.pending = True
@@ -89,7 +89,7 @@ class DelayedProduce(DelayedOperation[TopicPartition]):
         self._waiting: dict[TopicPartition, list[Appended]] = {}
         """One request may have appended to a partition more than once."""
         self.urgent = False
-        """Whether its answer, once it is complete, may not wait for those that have to leave before it."""
+        """Whether its complete answer must not wait for the answers before it."""
         if len(results) == 1:
             self._waiting[results[0].topic_partition] = results
         else:
@@ -115,13 +115,13 @@ class DelayedProduce(DelayedOperation[TopicPartition]):
         return any(key in partitions for key in self.keys)
 
     def hasten(self) -> None:
-        """Completes now where it can, for the sake of an urgent one whose answer waits for this one's."""
+        """Completes now, if it can, so that an urgent answer need not wait for this one."""
         if all(result.idempotent for results in self._waiting.values() for result in results):
             self.on_expiration()
             self.force_complete()
 
     def _is_over(self, topic_partition: TopicPartition, appended: list[Appended]) -> bool:
-        """Whether all that was appended to one partition is replicated, or has failed."""
+        """Whether all records appended to one partition are replicated, or failed."""
         partition = self._find(topic_partition)
         over = True
         for result in appended:

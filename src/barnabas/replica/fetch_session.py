@@ -38,26 +38,26 @@ INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 FIRST_EPOCH: Final = 1
 EVICTION_MS: Final = 120_000
-"""``min.incremental.fetch.session.eviction.ms``: a session used since makes way only for a larger one."""
+"""``min.incremental.fetch.session.eviction.ms``: a session used more recently gives way only to a larger one."""
 
 CACHED_MAX: Final = 10_000
-"""Partitions of one consumer's session; a consumer that fetches more gets none, and asks for all each time."""
+"""Partitions of one consumer's session; a consumer that fetches more gets no session, and names all each time."""
 CACHED_BY_CONSUMERS_MAX: Final = 50_000
 """Partitions of all consumers' sessions together, half a kilobyte each."""
 CACHED_BY_FOLLOWERS_MAX: Final = 100_000
-"""And of all followers': fifty thousand partitions with two followers each. Beyond that the sessions used longest ago
-end: who says that it is a follower may be anybody, where nothing guards the cluster."""
+"""Partitions of all followers' sessions together: fifty thousand partitions with two followers each. Beyond it the
+longest unused sessions end: in an unprotected cluster any client may claim to be a follower."""
 
 _RESPONSE_BYTES: Final = 24
 _PARTITION_BYTES: Final = 60
-"""Sizes of an answer without partitions, and of each partition without its records."""
+"""Size of an answer without partitions, and of each partition without its records."""
 
 PartitionKey = tuple[Uuid | str, int]
-"""Topic and partition: a topic's id or, where not all topics have one, its name."""
+"""Topic and partition: the topic's id or, if some topic has no id, its name."""
 
 
 def next_epoch(epoch: int) -> int:
-    """Epochs count from 1 and wrap to 1, since 0 and -1 have meanings of their own."""
+    """Epochs count from 1 and wrap to 1, since 0 and -1 have special meanings."""
     if epoch < 0:
         return FINAL_EPOCH
     return FIRST_EPOCH if epoch == 0x7FFFFFFF else epoch + 1
@@ -87,7 +87,7 @@ class CachedPartition:
         self.request = request
         self.named(key)
         self.partition: Partition | None = None
-        """The partition where it rests, or rested last."""
+        """The partition object in which it rests, or last rested."""
         self.high_watermark = NO_OFFSET
         self.local_log_start_offset = NO_OFFSET
 
@@ -97,24 +97,24 @@ class CachedPartition:
 
     @property
     def last_fetch_ms(self) -> int:
-        """When the fetcher asked last, for this or anything else of its session; monotonic."""
+        """When the fetcher last sent a request in this session, for any partition; monotonic."""
         return self.session.last_used_ms
 
     def rest(self, partition: Partition | None, told: ReadResult) -> bool:
-        """Lets it rest where the follower has and is `told` all: no fetch looks at it before it is stirred."""
+        """Lets the partition rest if the follower has and is `told` all of it: fetches skip it until it is stirred."""
         if partition is None or not partition.has_all(self.session.replica_id, self.request.fetch_offset):
             return False
         log = partition.log
         assert log is not None, "the follower has all of it"
         if told.high_watermark != log.high_watermark or told.log_start_offset != log.log_start_offset:
-            return False  # moved since it was read: the next fetch tells it
+            return False  # changed since it was read: the next fetch tells it
         if self.session.stirred.pop(self.cache_key, None) is not None:
             self.partition = partition
             partition.rest(self.session.replica_id, self)
         return True
 
     def rest_for_now(self, partition: Partition | None) -> bool:
-        """As `rest`, while its fetch waits and may still tell what moved without a record."""
+        """As `rest`, while its fetch waits and may still tell changes that bring no record."""
         if partition is None or not partition.has_all(self.session.replica_id, self.request.fetch_offset):
             return False
         assert partition.log is not None, "the follower has all of it"
@@ -122,21 +122,21 @@ class CachedPartition:
         return True
 
     def lie_down_for_now(self, partition: Partition, log: Log) -> None:
-        """As `rest_for_now`, for a partition that the follower is known to have all of."""
+        """As `rest_for_now`, for a partition that the follower has completely."""
         self.partition = partition
         partition.rest(self.session.replica_id, self)
         if log.high_watermark == self.high_watermark and log.log_start_offset == self.local_log_start_offset:
             self.session.stirred.pop(self.cache_key, None)
 
     def stir(self) -> None:
-        """Has the next fetch look at it again: something about it moved."""
+        """Has the next fetch look at the partition again, because it changed."""
         if self.session.partitions.get(self.cache_key) is self:
             self.session.stirred[self.cache_key] = self
 
     def has_news(self, fetched: FetchedPartition) -> bool:
-        """Whether it has to be answered; notes what is sent. After an error, and after a divergence, the offsets are
-        told again: a follower that cuts its log takes nothing else from that answer (in Apache Kafka it waits for the
-        next record to hear them)."""
+        """Whether the partition must be in the answer; notes what is sent. After an error or a divergence the offsets
+        are sent again: a follower that truncates its log takes nothing else from that answer (Apache Kafka's sends them
+        with the next record)."""
         data, result = fetched.data, fetched.result
         told = result if data is None else data
         assert told is not None, "it was read"
@@ -148,7 +148,7 @@ class CachedPartition:
             news = True
             self.local_log_start_offset = told.log_start_offset
         if data is not None or (result is not None and result.diverging is not None):
-            # Sent now, and what follows it too, when the error is over or the log is cut.
+            # Sent now, and also the next answer, after the error is over or the log is truncated.
             if data is None or data.error_code:
                 self.high_watermark = NO_OFFSET
             return True
@@ -187,24 +187,24 @@ class FetchSession:
         self.stirred: dict[PartitionKey, CachedPartition] = {}
         """The partitions that the next fetch has to look at; the others rest. A consumer's never rest."""
         self.unnamed: dict[PartitionKey, CachedPartition] = {}
-        """The partitions whose topic id this broker has not heard of."""
+        """The partitions whose topic id this broker does not know."""
         self.waiting: DelayedFetch | None = None
-        """The session's fetch, while that waits."""
+        """The session's fetch, while it waits."""
         self.known_fetches: dict[bytes, Any] = {}
-        """What repeated requests mean (``broker/repeated_fetch``)."""
+        """The meaning of repeated requests (``broker/repeated_fetch``)."""
 
     @property
     def privileged(self) -> bool:
-        """Whether it is a follower's, which makes way for no consumer's."""
+        """Whether it is a follower's session, which does not give way to a consumer's."""
         return self.replica_id >= 0
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing was asked since it began: its fetcher waits for an answer with all partitions."""
+        """Whether no request came since it began: its fetcher waits for an answer with all partitions."""
         return self.epoch == FIRST_EPOCH
 
     def cache(self, request: FetchRequest, topic_names: Mapping[Uuid, str]) -> None:
-        """Takes up what the fetcher asks for now."""
+        """Applies the partitions of the fetcher's new request."""
         for topic in request.topics:
             topic_id = topic.topic_id
             name_or_id = topic_id if topic_id != ZERO_UUID else topic.topic
@@ -225,10 +225,10 @@ class FetchSession:
         self.partitions.pop(cache_key, None)
         self.stirred.pop(cache_key, None)
         self.unnamed.pop(cache_key, None)
-        self.known_fetches.clear()  # those that are still sent are soon known again
+        self.known_fetches.clear()  # those that are still sent are soon learned again
 
     def name(self, topic_names: Mapping[Uuid, str]) -> None:
-        """Takes up topics that the broker has heard of meanwhile."""
+        """Names topics whose ids the broker has learned meanwhile."""
         for cache_key, cached in list(self.unnamed.items()):
             topic = topic_names.get(cached.key.topic_id)
             if topic is not None:
@@ -244,7 +244,7 @@ class FetchSession:
         self.stirred = dict(self.partitions)
 
     def to_the_end(self, cached: CachedPartition) -> None:
-        """Puts it behind all others, so that a small limit does not starve them (KAFKA-12330)."""
+        """Moves the partition behind all others, so that a small limit does not starve them (KAFKA-12330)."""
         looked_at = self.stirred if self.replica_id >= 0 else self.partitions
         cache_key = cached.cache_key
         if len(looked_at) > 1 and looked_at.get(cache_key) is cached:
@@ -280,7 +280,7 @@ class FetchContext:
         return self._session if self._session is not None and self._session.privileged else None
 
     def size_of(self, answers: Iterable[FetchedPartition]) -> int:
-        """About how many bytes the answer will have (``FetchContext.getResponseSize``)."""
+        """The approximate size of the answer in bytes (``FetchContext.getResponseSize``)."""
         size = _RESPONSE_BYTES
         for answer in answers:
             if self.full or not answer.has_nothing:
@@ -290,9 +290,9 @@ class FetchContext:
         return size
 
     def response(self, answers: Iterable[FetchedPartition]) -> FetchResponse:
-        """The response that holds what the fetcher does not know yet; partitions with data go to the session's end.
+        """The response with what the fetcher does not know yet; partitions with data move to the session's end.
 
-        It keeps the order in which they were asked for, and names a topic again where another one came between.
+        It keeps the requested order, and names a topic again if another topic came between.
         """
         if self.error:
             return FetchResponse(error_code=self.error)
@@ -324,7 +324,7 @@ class FetchSessions:
         self._slots_max = slots_max
         self._eviction_ms = eviction_ms
         self._sessions: dict[int, FetchSession] = {}
-        """The one used longest ago comes first."""
+        """The longest unused session comes first."""
         self.evictions = 0
 
     def __len__(self) -> int:
@@ -343,7 +343,7 @@ class FetchSessions:
         replica_id: int = NO_BROKER,
         replica_epoch: int = NO_EPOCH,
     ) -> FetchContext:
-        """Finds or begins the session of `request` (``FetchManager.newContext``); a follower says who it is."""
+        """Finds or begins the session of `request` (``FetchManager.newContext``); a follower tells its id."""
         uses_topic_ids = version >= 13
         session_id, epoch = request.session_id, request.session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
@@ -376,7 +376,7 @@ class FetchSessions:
         if found.privileged and len(found.partitions) > cached:
             self._end_oldest_of_followers(0)
         if found.replica_epoch != replica_epoch:
-            # The follower has registered anew: the leader has to hear that of each partition.
+            # The follower has registered anew: the leader of each partition has to learn the new epoch.
             found.replica_epoch = replica_epoch
             found.stir_all()
         return FetchContext(found.looked_at(), session=found, full=False)
@@ -385,7 +385,7 @@ class FetchSessions:
         return self._sessions.get(session_id)
 
     def use(self, session: FetchSession) -> None:
-        """Takes a request of the session in its turn: the next one has the next epoch."""
+        """Applies the session's requests in order: the next request has the next epoch."""
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
         session.last_used_ms = self._clock.monotonic_ms()
         session.epoch = next_epoch(session.epoch)
@@ -399,25 +399,25 @@ class FetchSessions:
             session.name(topic_names)
 
     def throttled(self, context: FetchContext, throttle_ms: int) -> FetchResponse:
-        """The answer to a throttled fetch: empty, and the session goes on as if nothing was asked. A session that would
-        begin now does not (``getThrottledResponse``)."""
+        """The answer to a throttled fetch is empty, and the session goes on as if there was no request. A session that
+        would begin now does not (``getThrottledResponse``)."""
         if context.full:
             self._end(context.session_id)
             return FetchResponse(throttle_time_ms=throttle_ms)
         return FetchResponse(throttle_time_ms=throttle_ms, session_id=context.session_id)
 
     def end_idle(self) -> None:
-        """Ends sessions that have been idle for `EVICTION_MS`: a follower that lives fetches all the time."""
+        """Ends sessions that have been idle for `EVICTION_MS`: a live follower fetches all the time."""
         now_ms = self._clock.monotonic_ms()
         for session in list(self._sessions.values()):
             if now_ms - session.last_used_ms <= self._eviction_ms:
-                return  # the one used longest ago comes first
+                return  # the longest unused comes first
             self._end(session.session_id)
 
     def _end(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         if session is not None:
-            # Its partitions refer to it, and would stay until the collector looks.
+            # The partitions refer to the session: without this both would stay until the garbage collector runs.
             for known in (session.partitions, session.stirred, session.unnamed, session.known_fetches):
                 known.clear()
 
@@ -447,7 +447,7 @@ class FetchSessions:
         return sum(len(session.partitions) for session in self._sessions.values() if session.privileged is privileged)
 
     def _end_oldest_of_followers(self, size: int) -> None:
-        """Makes room for so many partitions more."""
+        """Makes room for this many partitions more."""
         beyond = size + self._cached(privileged=True) - CACHED_BY_FOLLOWERS_MAX
         for session in [each for each in self._sessions.values() if each.privileged]:
             if beyond <= 0:
@@ -457,10 +457,10 @@ class FetchSessions:
             self.evictions += 1
 
     def _evict(self, size: int, privileged: bool, now_ms: int) -> bool:
-        """Makes room for a session of `size` partitions: an idle one goes, else a consumer's or smaller one."""
+        """Makes room for a session of `size` partitions: evicts an idle session, else a consumer's or smaller one."""
         if self._slots_max <= 0:
             return False
-        victim = next(iter(self._sessions.values()))  # the one used longest ago
+        victim = next(iter(self._sessions.values()))  # the longest unused
         if now_ms - victim.last_used_ms <= self._eviction_ms:
             evictable = [
                 session
@@ -487,7 +487,7 @@ def _asked(request: FetchRequest, topic_names: Mapping[Uuid, str]) -> list[Fetch
 
 
 def refused(partition: int, error: ErrorCode) -> FetchResponse.PartitionData:
-    """A partition's answer that says nothing but `error`."""
+    """A partition's answer with nothing but `error`."""
     return FetchResponse.PartitionData(
         partition,
         error,

@@ -32,15 +32,15 @@ class FetchSessionHandler:
         self.session_id = INVALID_SESSION_ID
         self._epoch = INITIAL_EPOCH
         self.wanted: dict[PartitionKey, FetchRequest.FetchPartition] = {}
-        """All that is to be fetched; changed by `want` and `drop` alone."""
+        """All partitions to fetch; only `want` and `drop` change it."""
         self._changed: dict[PartitionKey, None] = {}
         self._dropped: dict[PartitionKey, None] = {}
         self._told: dict[PartitionKey, FetchRequest.FetchPartition] = {}
-        """What the leader has been asked for."""
+        """The partitions as the leader was last asked for them."""
 
     def want(self, key: PartitionKey, partition: FetchRequest.FetchPartition) -> None:
-        """Fetches `key` as `partition` says from now on; nobody changes that while a request is under way."""
-        self.wanted.pop(key, None)  # to the end of the line: a full request asks for it last
+        """Fetches `key` as `partition` says from now on; `partition` must not change while a request is in flight."""
+        self.wanted.pop(key, None)  # moves to the end: a full request asks for it last
         self.wanted[key] = partition
         self._changed[key] = None
         self._dropped.pop(key, None)
@@ -53,7 +53,7 @@ class FetchSessionHandler:
                 self._dropped[key] = None
 
     def only_change(self) -> PartitionKey | None:
-        """The partition that the next request has to name if it is only one, else None."""
+        """The partition that the next request has to name if only one changed, else None."""
         if self._epoch == INITIAL_EPOCH or len(self._changed) != 1 or self._dropped:
             return None
         return next(iter(self._changed))
@@ -65,16 +65,16 @@ class FetchSessionHandler:
         return self._epoch
 
     def handle_one(self, key: PartitionKey) -> FetchRequest.FetchPartition | None:
-        """As `handle`, for an answer with `key` alone and without an error; returns what was asked for."""
+        """As `handle`, for an answer with `key` alone and no error; returns the partition as it was requested."""
         self._epoch = next_epoch(self._epoch)
         return self._told.get(key)
 
     def asked(self, key: PartitionKey) -> FetchRequest.FetchPartition | None:
-        """What the leader was last asked for `key`: the very object that was given to `want`."""
+        """The leader's last request for `key`: the same object that was given to `want`."""
         return self._told.get(key)
 
     def build(self) -> tuple[list[FetchRequest.FetchTopic], list[FetchRequest.ForgottenTopic], int, int]:
-        """The topics to ask for and to forget, the session's id and epoch."""
+        """Returns the topics to fetch and to forget, and the session's id and epoch."""
         forgotten: dict[Uuid | str, FetchRequest.ForgottenTopic] = {}
         if self._epoch == INITIAL_EPOCH:
             asked = self.wanted
@@ -101,7 +101,7 @@ class FetchSessionHandler:
         return list(topics.values()), list(forgotten.values()), self.session_id, self._epoch
 
     def handle(self, response: FetchResponse) -> bool:
-        """Takes note of an answer; False when it holds nothing to be used, and the next request is a full one."""
+        """Processes an answer; False when it cannot be used, and the next request is a full one."""
         if response.error_code:
             if response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self.reset()
@@ -130,8 +130,8 @@ class FetchSessionHandler:
         return True
 
     def lost(self) -> None:
-        """Has the next request close the session and begin anew: no answer came, or one could not be used, which the
-        leader does not know."""
+        """Has the next request close the session and begin a new one: no answer came, or one that could not be used;
+        the leader does not know that."""
         self._epoch = INITIAL_EPOCH
 
     def reset(self) -> None:

@@ -30,15 +30,15 @@ class FetchState:
     key: PartitionKey = ("", -1)
     """The session's key of the partition."""
     truncates: bool = False
-    """Whether the leader is first asked where its epochs end (inter.broker.protocol.version below 2.7)."""
+    """Whether the leader is first asked for its epochs' ends (inter.broker.protocol.version below 2.7)."""
     last_epoch_end: int | None = None
-    """Where the leader says that this log's last epoch ends, while it is asked about the number before."""
+    """Where this log's last epoch ends on the leader, while the leader is asked about the preceding number."""
     parted_at: tuple[int, ...] = ()
-    """Where the log was cut because the leader went on in an older epoch."""
+    """Where this log was truncated because the leader continued in an older epoch."""
     lag: int | None = None
-    """How far it is behind the leader's high watermark; None before the first answer."""
+    """How many records it is behind the leader's high watermark; None before the first answer."""
     wanted: FetchRequest.FetchPartition | None = None
-    """How it is to be fetched; None while it is paused, and before it was truncated."""
+    """The partition in the next requests; None while it is paused, and before it is truncated."""
     known: KnownFetch | None = None
     """The frames of its fetches, while only the fetch offset changes."""
 

@@ -30,7 +30,7 @@ class ReplicaFetcherManager:
         self.failed_partitions: dict[TopicPartition, None] = {}
 
     def add(self, partition: Partition) -> None:
-        """Begins to follow `partition`, from where its log ends, at its present leader and epoch."""
+        """Begins to follow `partition`, from its log's end, at its present leader and epoch."""
         topic_partition = partition.topic_partition
         self.remove(topic_partition)
         leader_id, fetcher_id = key = (partition.leader_id, self._fetcher_id(topic_partition))
@@ -55,7 +55,7 @@ class ReplicaFetcherManager:
         return None if fetcher is None else fetcher.states.get(topic_partition)
 
     def log_start_moved(self, topic_partition: TopicPartition) -> None:
-        """Tells the leader that this log's own retention moved its start."""
+        """Tells the leader that retention moved this log's start."""
         fetcher = self._fetcher_of.get(topic_partition)
         if fetcher is not None:
             fetcher.log_start_moved(topic_partition)
@@ -77,7 +77,7 @@ class ReplicaFetcherManager:
                 await ended(fetcher.task)
 
     def take_config(self, config: Config, partitions: Iterable[Partition]) -> None:
-        """Where there are to be more fetchers or fewer, those of `partitions` that are followed change theirs."""
+        """If the number of fetchers changes, the followed ones of `partitions` move to their new fetchers."""
         before, self._config = self._config, config
         if before.number(NUM_FETCHERS) == config.number(NUM_FETCHERS):
             return

@@ -47,7 +47,7 @@ from barnabas.wire.messages.list_offsets import ListOffsetsRequest
 logger = logging.getLogger(__name__)
 
 FIRST_WITH_REPLICA_STATE: Final = 15
-"""The first version of Fetch in which a follower tells its broker epoch (KIP-903)."""
+"""The first version of Fetch in which a follower sends its broker epoch (KIP-903)."""
 
 
 class ReplicaFetcher(FollowedPartitions):
@@ -81,7 +81,7 @@ class ReplicaFetcher(FollowedPartitions):
             self.task.cancel()
         self._disconnect()
 
-    # The story
+    # The fetch loop
 
     async def run(self) -> None:
         try:
@@ -114,7 +114,7 @@ class ReplicaFetcher(FollowedPartitions):
             self._pause_all()
             return
         if by_name != self._by_name:
-            self._session.lost()  # while the leader was asked, a topic without an id came or went
+            self._session.lost()  # meanwhile a topic without an id was added or removed
             return
         if response is None:
             return
@@ -130,7 +130,7 @@ class ReplicaFetcher(FollowedPartitions):
         await self._apply(response)
 
     async def _ask(self) -> FetchResponse:
-        """Sends one request for all that the leader was not asked for yet; returns the response."""
+        """Sends one request with all changes since the last; returns the response."""
         topics, forgotten, session_id, epoch = self._session.build()
         version = min(self._version, FIRST_WITH_TOPIC_IDS - 1) if self._by_name else self._version
         request = self._request(topics, forgotten, session_id, epoch, version)
@@ -164,8 +164,8 @@ class ReplicaFetcher(FollowedPartitions):
     async def _follow_one(self, state: FetchState) -> FetchResponse | None:
         """Makes rounds that ask for `state` alone, as long as nothing else has changed when the answer comes.
 
-        An answer's records are appended, and the next request leaves, in the very call in which the answer arrived.
-        Returns the first response with anything else than offsets and records; the caller has to take it.
+        The call in which an answer arrives appends its records and sends the next request. Returns the first response
+        with more than offsets and records, which the caller has to process.
         """
         read = True
 
@@ -193,7 +193,7 @@ class ReplicaFetcher(FollowedPartitions):
 
         connection = await self._connected()
         if self._session.only_change() != state.key or self._by_key.get(state.key) is not state:
-            return None  # it took a while, and more has changed
+            return None  # this took a while, and more has changed
         frame = await connection.converse(self._frame(state), then, self._socket_timeout_ms)
         if read:
             return None
@@ -201,7 +201,7 @@ class ReplicaFetcher(FollowedPartitions):
         return response
 
     def _frame(self, state: FetchState) -> Frame:
-        """The next request, which asks for `state` alone."""
+        """The next request, for `state` alone."""
         asked = state.wanted
         assert asked is not None, f"{state} is wanted"
         session_id, broker_epoch = self._session.session_id, self._follower.broker_epoch
@@ -224,7 +224,7 @@ class ReplicaFetcher(FollowedPartitions):
         return partial(known.request.frame, self._session.build_one(state.key), asked.fetch_offset)
 
     async def _until_ready(self) -> None:
-        """Waits for a partition to be added or to leave its pause."""
+        """Waits until a partition is added or its pause ends."""
         timer = None
         if self._paused:
             next_ms = min(state.paused_until_ms for state in self._paused.values())
@@ -289,13 +289,13 @@ class ReplicaFetcher(FollowedPartitions):
                 data.diverging_epoch.end_offset,
             )
             if log.log_start_offset < data.log_start_offset and offset <= data.log_start_offset:
-                # The logs agree on nothing that the leader still has, and its log may begin within a batch, which this
-                # one then has to begin with as well.
+                # The logs share nothing that the leader still has. The leader's log may begin within a batch, which
+                # this log then has to begin with as well.
                 log.truncate_fully_and_start_at(data.log_start_offset, now_ms=self._runtime.clock.now_ms())
             else:
                 log.truncate_to(offset, now_ms=self._runtime.clock.now_ms())
             self._restart(state, log)
-            self._session.lost()  # this answer's high watermark did not hold for what was cut
+            self._session.lost()  # this answer's high watermark was wrong for the records that were cut
             return
         records = data.records
         if isinstance(records, list):
@@ -309,7 +309,7 @@ class ReplicaFetcher(FollowedPartitions):
         assert log is not None, f"{partition} is followed"
         assert log.log_end_offset == state.fetch_offset, f"{log} is not where its fetcher is, {state.fetch_offset}"
         parts_at = parting_offset(log, records, state.current_leader_epoch)
-        # What came again after a cut is the leader's own: its epochs fall there, since znodes were once restored.
+        # Records that come again after a cut are the leader's own: its epochs fall there, since znodes were restored.
         if parts_at is not None and parts_at not in state.parted_at:
             state.parted_at += (parts_at,)
             self._cut(state, log, parts_at, "the leader goes on in an older epoch")
@@ -318,7 +318,7 @@ class ReplicaFetcher(FollowedPartitions):
         state.fetch_offset, moved = partition.append_as_follower(
             records, high_watermark, log_start_offset, self._runtime.clock.now_ms()
         )
-        # An empty answer leaves it as it is: forgetting it would make the leader doubt the whole log (KAFKA-15510).
+        # An empty answer keeps the epoch: without it the leader would doubt the whole log (KAFKA-15510).
         epoch = state.last_fetched_epoch = self._last_fetched_epoch(log, state.current_leader_epoch)
         state.lag = high_watermark - state.fetch_offset if high_watermark > state.fetch_offset else 0
         if moved or records:
@@ -337,10 +337,10 @@ class ReplicaFetcher(FollowedPartitions):
             self._session.want(state.key, asked)
 
     async def _out_of_range(self, state: FetchState, asked: FetchRequest.FetchPartition | None) -> None:
-        """Cuts or restarts this log: the leader's ends before, or begins after, this one's end.
+        """Truncates or restarts this log: the leader's log ends before this one's end, or begins after it.
 
-        If it ends before, the leader was elected uncleanly, and what it lacks is cut. If it begins after, this replica
-        was away for longer than records are kept, and begins anew. No more is ever thrown away (KAFKA-2143).
+        If it ends before, the leader was elected uncleanly, and the surplus here is cut. If it begins after, this
+        replica was away longer than retention, and starts anew. Nothing more is ever dropped (KAFKA-2143).
         """
         try:
             end_offset = await self._leader_offset(state, LATEST_TIMESTAMP)
@@ -390,7 +390,7 @@ class ReplicaFetcher(FollowedPartitions):
             for answer in topic.partitions:
                 topic_partition = TopicPartition(topic.topic, answer.partition)
                 state = asked.pop(topic_partition, None)
-                # A partition that left the fetcher meanwhile, or came back in another epoch, has another state.
+                # A partition that left the fetcher meanwhile, or returned in another epoch, has another state.
                 if state is None or self._truncating.get(topic_partition) is not state or not self._follows(state):
                     continue
                 if answer.error_code:
@@ -400,17 +400,17 @@ class ReplicaFetcher(FollowedPartitions):
                 else:
                     await self._take_end_before(state, state.last_epoch_end, answer.end_offset)
         for state in asked.values():
-            self._pause(state)  # not answered, or not followed any more
+            self._pause(state)  # no answer came, or it is not followed any more
 
     def _doubted_epoch(self, state: FetchState) -> int:
-        """The log's last epoch; the number before it once the answer about the last has come and named no epoch."""
+        """The log's last epoch; or the preceding number, once the answer about the last came and named no epoch."""
         latest_epoch = self._partition(state).local_log().latest_epoch
         return latest_epoch if state.last_epoch_end is None else latest_epoch - 1
 
     def _take_epoch_end(self, state: FetchState, leader_epoch: int, end_offset: int) -> None:
         log = self._partition(state).local_log()
         if leader_epoch == NO_EPOCH and end_offset != NO_OFFSET and log.latest_epoch > 0:
-            state.last_epoch_end = end_offset  # another answer has to tell of which epoch
+            state.last_epoch_end = end_offset  # another answer has to tell the epoch
         else:
             self._truncate(state, log, truncation(log, leader_epoch, end_offset))
 
@@ -439,7 +439,7 @@ class ReplicaFetcher(FollowedPartitions):
                 cut.offset,
                 self.leader_id,
             )
-        # This is called even where nothing is cut: the epoch that differs may have begun here without a record.
+        # Called even if nothing is cut: the differing epoch may have begun here without a record.
         log.truncate_to(cut.offset, now_ms=self._runtime.clock.now_ms())
         if cut.complete:
             state.truncates = False

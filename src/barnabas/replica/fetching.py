@@ -22,10 +22,10 @@ from barnabas.runtime import Clock
 from barnabas.wire.messages.fetch import FetchResponse
 
 READ_AT_ONCE: Final = 64
-"""How many partitions of a fetch are read in one go; between such runs others go on."""
+"""How many partitions of a fetch are read at once; other requests run between such groups."""
 WAITING_MAX: Final = 50_000
-"""Partitions of fetches that wait, together: each of them takes some 600 bytes meanwhile. Beyond it fetches are
-answered at once with what there is, those of the most partitions first."""
+"""Partitions of all waiting fetches together: each takes some 600 bytes. Beyond it fetches are answered at once with
+the available records, those with the most partitions first."""
 _TXN_COMMITTED: Final = FetchIsolation.TXN_COMMITTED
 """An enum's member as a global: CPython 3.11 takes a fifth of a microsecond to find it in its class."""
 _EXPECTED: Final = frozenset(
@@ -63,12 +63,12 @@ class Fetching:
         *,
         turn: Callable[[], Awaitable[None]] | None = None,
     ) -> DelayedFetch:
-        """Reads, and returns an operation that is complete, or will be after at most `max_wait_ms` where there is less
-        than `min_bytes`, all of it was read, and there is nothing else to tell. Then `fetch_answers` has its answers.
+        """Reads, and returns an operation. It waits for at most `max_wait_ms` if less than `min_bytes` were read, all
+        partitions were read, and there is nothing else to tell. When it is complete, `fetch_answers` gives its answers.
 
-        `session` is a follower's, if it has one: `fetched` are its partitions that do not rest, those that are stirred
-        while the fetch waits are answered too, and those that the follower has all of rest. Where there are many,
-        `turn` is awaited now and then, so that others go on.
+        `session` is a follower's session, if it has one. `fetched` are its partitions that do not rest; partitions
+        stirred while the fetch waits are answered too, and those that the follower has completely rest. For many
+        partitions it awaits `turn` at times, so that others run.
         """
         size = 0
         looked_at: list[FetchedPartition] = []
@@ -101,7 +101,7 @@ class Fetching:
         return operation
 
     def _rests(self, session: FetchSession, fetched: FetchedPartition) -> bool:
-        """Whether the follower is in sync and has all of it; then that is noted, it rests, and is not read."""
+        """Whether the follower is in sync and has all records; then this is noted, and the partition rests unread."""
         topic_partition, cached = fetched.topic_partition, fetched.cached
         partition = None if topic_partition is None else self._hosted.online.get(topic_partition)
         if (
@@ -118,7 +118,7 @@ class Fetching:
         return True
 
     def fetch_answers(self, operation: DelayedFetch) -> list[FetchedPartition]:
-        """What a completed fetch has read; partitions of which there was nothing rest."""
+        """What a completed fetch has read; partitions without records rest."""
         from_follower = operation.params.replica_id > NO_BROKER
         for fetched in operation.fetched:
             partition, size = fetched.partition, fetched.available_bytes
@@ -142,7 +142,7 @@ class Fetching:
     def read(
         self, params: FetchParams, fetched: Sequence[FetchedPartition], from_purgatory: bool, already_bytes: int = 0
     ) -> int:
-        """Reads each partition in turn until `max_bytes`; the first batch found is returned even where it is larger."""
+        """Reads each partition in turn until `max_bytes`; returns the first batch found even if it is larger."""
         limit_bytes = max(0, params.max_bytes - already_bytes)
         min_one_batch = not (params.hard_max_bytes_limit or already_bytes)
         total = 0
@@ -215,7 +215,7 @@ class Fetching:
                 result.log_end_offset,
                 self._clock.monotonic_ms(),
             )
-            # The sender may know at once what this very fetch committed.
+            # This fetch may have raised the high watermark, which its follower may learn at once.
             if log is not None and log.high_watermark != result.high_watermark:
                 result.high_watermark, result.last_stable_offset = log.high_watermark, log.last_stable_offset
         if params.isolation is _TXN_COMMITTED:
@@ -231,7 +231,7 @@ class Fetching:
     def _elsewhere(
         self, select: Select, params: FetchParams, fetched: FetchedPartition, partition: Partition
     ) -> FetchResponse.PartitionData | None:
-        """The answer for a consumer that should rather read from a follower."""
+        """The answer for a consumer that should read from a follower instead."""
         request = fetched.request
         brokers = {
             broker_id: broker
@@ -256,7 +256,7 @@ class Fetching:
 
 
 def _makes_room(purgatory: Purgatory[TopicPartition], partitions: int) -> bool:
-    """Whether a fetch of so many partitions may wait; those of more make way for it."""
+    """Whether a fetch of this many partitions may wait; fetches with more partitions give way."""
     waiting = [fetch for fetch in purgatory if isinstance(fetch, DelayedFetch)]
     beyond = partitions + sum(len(fetch.fetched) for fetch in waiting) - WAITING_MAX
     for fetch in sorted(waiting, key=lambda fetch: len(fetch.fetched), reverse=True) if beyond > 0 else ():

@@ -25,7 +25,7 @@ from barnabas.wire.messages.fetch import FetchRequest
 logger = logging.getLogger(__name__)
 
 FIRST_WITH_LEADER_EPOCHS: Final = 9
-"""The first version of Fetch that says in which epoch it follows, and is refused where the leader is in another one."""
+"""The first version of Fetch that tells the follower's epoch, and is refused if the leader's differs."""
 FIRST_WITH_TOPIC_IDS: Final = 13
 """The first version of Fetch that has topic ids."""
 
@@ -66,7 +66,7 @@ class FollowedPartitions:
     def add(self, partition: Partition) -> None:
         log = partition.local_log()
         topic_partition = partition.topic_partition
-        # Before, the leader may have given records of a later epoch of its own than this broker was told of as yet.
+        # Before that version the leader may have sent records of a later epoch than this broker knew of.
         older_leader = self._version >= FIRST_WITH_LEADER_EPOCHS and log.latest_epoch > partition.leader_epoch
         if older_leader:
             logger.warning(
@@ -79,7 +79,7 @@ class FollowedPartitions:
                 log.log_end_offset,
             )
         if (older_leader or log.latest_epoch == NO_EPOCH) and log.log_end_offset > log.high_watermark:
-            # No epoch tells how far this log agrees with the leader's; it does up to the high watermark.
+            # No epoch tells how far the two logs agree; they do up to the high watermark.
             log.truncate_to(log.high_watermark, now_ms=self._runtime.clock.now_ms())
         state = FetchState(
             topic_partition,
@@ -116,7 +116,7 @@ class FollowedPartitions:
         return (topic if self._by_name else state.topic_id), number
 
     def _tell_topics_apart(self) -> None:
-        """Asks by topic ids where all topics have one, else by names; a session knows only one of the two."""
+        """Asks by topic ids if all topics have one, else by names; a session uses only one of the two."""
         by_name = self._version < FIRST_WITH_TOPIC_IDS or self._without_topic_id > 0
         if by_name == self._by_name:
             return
@@ -139,15 +139,15 @@ class FollowedPartitions:
             self._want(state, log)
 
     def _last_fetched_epoch(self, log: Log, leader_epoch: int) -> int:
-        """What the next fetch tells of this log.
+        """The last epoch that the next fetch tells for this log.
 
-        A leader knows nothing of epochs after its own: about them it would be asked in vain until it has come so far.
+        A leader does not know later epochs than its own: the follower would ask about them in vain until then.
         """
         latest_epoch = log.leader_epochs.latest_epoch
         return latest_epoch if self._truncates_on_fetch and latest_epoch <= leader_epoch else NO_EPOCH
 
     def _want(self, state: FetchState, log: Log) -> None:
-        """Has the next request fetch `state` from where it is now."""
+        """Has the next request fetch `state` from its present offset."""
         state.wanted = FetchRequest.FetchPartition(
             state.topic_partition.partition,
             state.current_leader_epoch,
@@ -158,10 +158,10 @@ class FollowedPartitions:
         )
         self._session.want(state.key, state.wanted)
 
-    # What is known of one of them
+    # Single partitions
 
     def _current(self, state: FetchState, asked: FetchRequest.FetchPartition | None) -> Partition | None:
-        """The partition, while `state` is still what it was when `asked` was sent."""
+        """The partition, if `state` is still as it was when `asked` was sent."""
         if asked is None or state.wanted is not asked or self.states.get(state.topic_partition) is not state:
             return None
         return self._follower.follower_partition(state.topic_partition, state.current_leader_epoch)
@@ -175,11 +175,11 @@ class FollowedPartitions:
         return self._follower.follower_partition(state.topic_partition, state.current_leader_epoch) is not None
 
     def _not_taken(self) -> None:
-        """Drops an answer that could not be taken, or about what is wanted otherwise by now (in another epoch, from
-        another log start), or no more.
+        """Drops an answer that cannot be used: the partition is no longer followed, or now in another epoch or from
+        another log start.
 
-        A session tells a high watermark once, and again with records only: a new session begins, since the records of
-        this answer need not come again, where their leader cut them between two of its epochs.
+        A session tells a high watermark once, and again only with records. So a new session begins: the records of this
+        answer need not come again, if the leader cut them between two of its epochs.
         """
         self._session.lost()
 
@@ -208,7 +208,7 @@ class FollowedPartitions:
     # Trouble
 
     def _guarded(self, state: FetchState, step: Callable[..., None], *arguments: Any) -> None:
-        """Takes one step for one partition, whose failure concerns that partition alone."""
+        """Takes one step for one partition; a failure concerns that partition alone."""
         try:
             step(state, *arguments)
         except Exception as error:
@@ -240,8 +240,8 @@ class FollowedPartitions:
 
     def _refused(self, state: FetchState, error: ErrorCode) -> None:
         if error is ErrorCode.FENCED_LEADER_EPOCH:
-            # The leader has a newer epoch: only the controller can tell this broker of it, by a LeaderAndIsr, which
-            # makes a new state. The pause is for a controller whose request is lost.
+            # The leader has a newer epoch: only the controller's LeaderAndIsr tells it to this broker, and makes a new
+            # state. The pause is for a controller whose request is lost.
             logger.info(
                 "%s: %s is fenced in epoch %d", self._client_id, state.topic_partition, state.current_leader_epoch
             )
@@ -251,7 +251,7 @@ class FollowedPartitions:
 
     def _pause(self, state: FetchState) -> None:
         if self.states.get(state.topic_partition) is not state:
-            return  # a newer epoch's state took its place while the leader was asked, and goes on
+            return  # a newer epoch's state replaced it while the leader was asked
         state.paused_until_ms = self._runtime.clock.monotonic_ms() + self._backoff_ms
         state.wanted = None
         self._truncating.pop(state.topic_partition, None)
@@ -264,7 +264,7 @@ class FollowedPartitions:
                 self._pause(state)
 
     def _hold_back(self) -> None:
-        """Asks for none of those that the follower's quota holds back, whoever has used it up."""
+        """Pauses all partitions that the follower's quota holds back, whichever used the quota up."""
         for state in self.states.values():
             if state.wanted is not None:
                 partition = self._follower.follower_partition(state.topic_partition, state.current_leader_epoch)
@@ -272,7 +272,7 @@ class FollowedPartitions:
                     self._pause(state)
 
     def _resume(self, now_ms: int) -> None:
-        """Fetches again what has paused long enough."""
+        """Resumes partitions that have paused long enough."""
         for state in [paused for paused in self._paused.values() if paused.paused_until_ms <= now_ms]:
             del self._paused[state.topic_partition]
             partition = self._follower.follower_partition(state.topic_partition, state.current_leader_epoch)

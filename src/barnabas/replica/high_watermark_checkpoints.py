@@ -24,16 +24,16 @@ class HighWatermarkCheckpoints:
         self._said: dict[str, dict[TopicPartition, int]] = {}
 
     def of(self, log: Log) -> int:
-        """The log's high watermark; its start where nothing is written. Raises `LogDirFailure`."""
+        """The log's checkpointed high watermark; its start if none is written. Raises `LogDirFailure`."""
         return self._said_in(log.log_dir.path).get(log.topic_partition, log.log_start_offset)
 
     def forget(self, topic_partition: TopicPartition) -> None:
-        """Forgets the line: the next log of that name begins without one."""
+        """Removes the line: the next log of that name begins without one."""
         for said in self._said.values():
             said.pop(topic_partition, None)
 
     def keep(self, log: Log) -> None:
-        """Its replica is let go, and the log stays."""
+        """Keeps the line of a replica that is stopped and whose log stays."""
         try:
             self._said_in(log.log_dir.path)[log.topic_partition] = log.high_watermark
         except LogDirFailure as failure:
@@ -47,7 +47,7 @@ class HighWatermarkCheckpoints:
             except LogDirFailure as failure:
                 self._on_failure(failure)
                 continue
-            # Only this directory's lines: another may have one of a future log, or of a log that has left it.
+            # Only this directory's lines: another directory may have one of a future log, or of a log that has moved.
             here = self._log_dirs.logs_in(path)
             offsets.update(
                 (topic_partition, offset)

@@ -19,7 +19,7 @@ class HostedPartitions:
         self.online: dict[TopicPartition, Partition] = {}
         self.offline: dict[TopicPartition, None] = {}
         self.former_traffic = Traffic()
-        """The traffic of partitions that are gone, and of requests for partitions that never were."""
+        """The traffic of deleted partitions, and of requests for partitions that never existed."""
 
     def find(self, topic_partition: TopicPartition) -> Partition | ErrorCode:
         partition = self.online.get(topic_partition)
@@ -28,7 +28,7 @@ class HostedPartitions:
         if topic_partition in self.offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if self._metadata.partition(topic_partition) is not None:
-            # The partition exists, elsewhere: the client should look at newer metadata.
+            # The partition is on another broker: the client should refresh its metadata.
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

@@ -53,10 +53,10 @@ def next_high_watermark(
     lag_max_ms: int,
     now_ms: int,
 ) -> int:
-    """The high watermark that the maximal ISR allows, never lower than it is.
+    """The high watermark that the maximal ISR allows, never lower than the present one.
 
-    A caught-up follower outside of the ISR holds it back too: otherwise it would run ahead of a follower that is always
-    a little behind, which could then never join.
+    A caught-up follower outside of the ISR also holds it back: otherwise the high watermark would stay ahead of a
+    follower that is always a little behind, and the follower could never join.
     """
     reached = log_end_offset
     maximal_isr = isr_state.isr if type(isr_state) is CommittedIsr else isr_state.maximal_isr
@@ -76,12 +76,12 @@ def next_high_watermark(
 
 
 def effective_min_isr(followers: Mapping[int, Progress], min_insync_replicas: int) -> int:
-    """``min.insync.replicas``, or how many replicas there are where that is less."""
+    """``min.insync.replicas``, or the number of replicas if that is smaller."""
     return min(min_insync_replicas, len(followers) + 1)
 
 
 def lacks_min_isr(isr_state: IsrState, followers: Mapping[int, Progress], min_insync_replicas: int) -> bool:
-    """Whether fewer than `effective_min_isr` are in sync; mostly there are `min_insync_replicas`, which is enough."""
+    """Whether fewer than `effective_min_isr` are in sync; mostly `min_insync_replicas` are, which is enough."""
     return len(isr_state.isr) < effective_min_isr(followers, min_insync_replicas)
 
 
@@ -92,19 +92,19 @@ def produce_outcome(
     followers: Mapping[int, Progress],
     min_insync_replicas: int,
 ) -> tuple[bool, ErrorCode]:
-    """Whether a produce with acks=all that was appended up to `required_offset` is over, and with which error."""
+    """Whether an acks=all produce appended up to `required_offset` is over, and with which error."""
     if high_watermark < required_offset:
         return False, _NONE
     if len(isr_state.isr) < min_insync_replicas:
         needed = effective_min_isr(followers, min_insync_replicas)
         if len(isr_state.isr) < needed and len(isr_state.maximal_isr) < needed:
-            # Appended while there were enough; the ISR has shrunk since.
+            # Enough replicas were in sync at the append; the ISR has shrunk since.
             return True, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
     return True, _NONE
 
 
 def lowest_log_start(log_start_offset: int, followers: Mapping[int, Progress], is_alive: Callable[[int], bool]) -> int:
-    """The smallest log start offset among the live replicas: below it, records are deleted everywhere."""
+    """The smallest log start offset among the live replicas: records below it are deleted everywhere."""
     lowest = log_start_offset
     for broker_id, progress in followers.items():
         if progress.log_start_offset < lowest and is_alive(broker_id):
@@ -119,10 +119,10 @@ def expanded_isr(
     leader_epoch_start_offset: int,
     is_alive: Callable[[int], bool],
 ) -> PendingExpandIsr | None:
-    """The ISR with a follower that has all that is committed, and has reached this leader's epoch.
+    """The ISR with a follower that has all committed records, and has reached this leader's epoch.
 
-    Without the second condition it could be elected while it lacks records that were committed under the leader
-    before, which this one has above its high watermark.
+    Without the second condition a follower could be elected that lacks records committed under the previous leader;
+    this leader has them above its high watermark.
     """
     if (
         follower.broker_id in isr_state.isr
@@ -158,7 +158,7 @@ def shrunk_isr(
 def refused_isr(proposed: ProposedIsr, error: ErrorCode) -> tuple[IsrState, bool]:
     """After the controller refused: the ISR from now on, and whether the same proposal is sent again."""
     if error in (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA):
-        # It was certainly not done: what is committed counts, and a later fetch or check may propose anew.
+        # It was certainly not done: the committed ISR counts, and a later fetch or check may propose again.
         return proposed.state.committed, False
-    # Where somebody knows better than this broker whether it was done, it stays pending until the next LeaderAndIsr.
+    # Whether it was done is unknown here: it stays pending, after some errors until the next LeaderAndIsr.
     return proposed.state, error not in _ISR_AWAITS_METADATA

@@ -33,7 +33,7 @@ from barnabas.runtime.sparing_log import SparingLog
 logger = logging.getLogger(__name__)
 
 FLUSH_BYTES: Final = 8 << 20
-"""A future log is flushed each time it has so many more bytes: little is left when it takes the other's place."""
+"""A future log is flushed after this many new bytes: little is left when it replaces the other."""
 
 
 class LogDirMoves:
@@ -58,14 +58,14 @@ class LogDirMoves:
         self._begun = Condition()
         self._refusals = SparingLog(logger)
 
-    # What is asked for
+    # Requests
 
     def alter(self, topic_partition: TopicPartition, path: str) -> None:
         """Begins to move the replica to `path`; its present directory ends a move. Returns before the move is done.
 
         Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, INVALID_TOPIC_EXCEPTION of a name too long for a move,
-        UNKNOWN_TOPIC_OR_PARTITION, and REPLICA_NOT_AVAILABLE where the broker has
-        no such replica: when it is given one, that is made at `path`.
+        UNKNOWN_TOPIC_OR_PARTITION, and REPLICA_NOT_AVAILABLE if the broker has no such replica: a later one is made at
+        `path`.
         """
         if not may_have_future(topic_partition):
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
@@ -96,11 +96,11 @@ class LogDirMoves:
         self.begin(topic_partition)
 
     def refused(self, topic_partition: TopicPartition, path: str, error: KafkaError) -> None:
-        """Logs why a replica does not move, once a minute for each error: who asked is told of all."""
+        """Logs why a replica does not move, once a minute for each error: the client gets every error."""
         self._refusals.log(error.code, "%s does not move to %s: %s", topic_partition, path, error)
 
     def begin(self, topic_partition: TopicPartition) -> None:
-        """Goes on with the move of a replica, if it has a future log."""
+        """Continues the move of a replica, if it has a future log."""
         if self._log_dirs.future(topic_partition) is not None:
             self._moving[topic_partition] = None
             self._begun.notify()
@@ -108,7 +108,7 @@ class LogDirMoves:
     def stop(self, topic_partition: TopicPartition) -> None:
         self._moving.pop(topic_partition, None)
 
-    # The story
+    # The moves
 
     async def run(self) -> None:
         while True:
@@ -128,15 +128,15 @@ class LogDirMoves:
             await asyncio.sleep(0 if size or topic_partition not in self._moving else self._backoff_ms / 1000)
 
     def _step(self, topic_partition: TopicPartition) -> int:
-        """Copies one piece, and changes the logs' places when that was the last one; returns its size in bytes."""
+        """Copies one piece, and swaps the logs if that was the last one; returns its size in bytes."""
         partition, future = self._partition_or_error(topic_partition), self._log_dirs.future(topic_partition)
         if isinstance(partition, ErrorCode) or partition.log is None or future is None:
             self.stop(topic_partition)
             return 0
         current, wall_ms = partition.log, self._clock.now_ms()
-        current.log_dir.check_online()  # partitions hear in the loop's next turn that it has failed
+        current.log_dir.check_online()  # partitions learn in the loop's next turn that it has failed
         if current.topic_id is not None:
-            future.assign_topic_id(current.topic_id)  # who made it may have died, or its disk failed, before that
+            future.assign_topic_id(current.topic_id)  # a crash or a disk failure may have come before that
         _cut_what_differs(current, future, wall_ms)
         records = current.read(future.log_end_offset, self._piece_bytes)
         if records:
@@ -157,10 +157,10 @@ class LogDirMoves:
 
 
 def _cut_what_differs(current: Log, future: Log, wall_ms: int) -> None:
-    """Cuts `future` to a prefix of `current`, or to an empty log that begins where the other does."""
+    """Truncates `future` to a prefix of `current`, or to an empty log that begins where `current` does."""
     while future.log_end_offset > current.log_start_offset:
         if future.latest_epoch == NO_EPOCH:
-            # Batches older than leader epochs: nothing tells them apart as far as the other log has such, too.
+            # Batches older than leader epochs: they are taken as equal as far as `current` has such batches.
             earliest = current.leader_epochs.earliest
             offset = current.log_end_offset if earliest is None else earliest.start_offset
         else:

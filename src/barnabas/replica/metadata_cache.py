@@ -26,10 +26,10 @@ from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 logger = logging.getLogger(__name__)
 
 PATIENCE_MS: Final = 20_000
-"""How long clients wait for a controller's first word. A controller whose session ended with it (18 s by default) has a
-successor by then, and a client still waits for its answer (30 s, or 60)."""
+"""How long clients wait for a controller's first request. A controller whose session ended with it (18 s by default)
+has a successor by then, and a client still waits for its answer (30 s, or 60)."""
 _FULL: Final = 2
-"""The type of a request that names all there is (``AbstractControlRequest.Type``)."""
+"""The type of a request that names everything (``AbstractControlRequest.Type``)."""
 _SECURITY_PROTOCOLS = {number: name for name, number in SECURITY_PROTOCOL_IDS.items()}
 
 
@@ -48,14 +48,14 @@ class MetadataCache:
     def __init__(self, image: ClusterImage | None = None) -> None:
         self.image = image or ClusterImage()
         self._told: asyncio.Future[None] | None = None
-        """Done with the controller's first word; none before somebody waits for that."""
+        """Done at the controller's first request; None before a client waits for it."""
 
     async def known(self, patience_ms: int = PATIENCE_MS) -> ClusterImage:
-        """Returns the image once a controller has told of it, or after `patience_ms`, when it may name no broker.
+        """Returns the image once a controller has sent it, or after `patience_ms`, when it may name no broker.
 
-        Between its registration and the controller's first word a broker knows nobody. Apache Kafka's answers then that
-        there is no broker, which librdkafka 2.16 takes literally: it drops all brokers, and never sends again. So who
-        asks waits for that word; where none comes, the answer is Apache's.
+        Between its registration and the controller's first request a broker knows no other broker. Apache Kafka then
+        answers that there is none; librdkafka 2.16 takes that literally, drops all brokers and never sends again. So
+        clients wait for that request; without one they get Apache's answer.
         """
         if not self.image.brokers:
             if self._told is None:
@@ -65,13 +65,13 @@ class MetadataCache:
         return self.image
 
     def take(self, update: MetadataUpdate) -> None:
-        """Takes up the result of `updating`."""
+        """Adopts the result of `updating`."""
         self.image = update.image
         if self._told is not None and not self._told.done():
             self._told.set_result(None)
 
     def update(self, request: UpdateMetadataRequest) -> list[TopicPartition]:
-        """Takes up `request` and returns the partitions whose topics are being deleted."""
+        """Applies `request` and returns the partitions whose topics are being deleted."""
         updating = self.updating(request)
         while True:
             try:
@@ -82,10 +82,10 @@ class MetadataCache:
                 return update.deleted
 
     def updating(self, request: UpdateMetadataRequest) -> Generator[None, None, MetadataUpdate]:
-        """What `request` makes of the image; works in slices and yields after each.
+        """The image after `request`; works in slices and yields after each.
 
-        The brokers named are all that live; of the partitions only those named changed, unless the request is a KRaft
-        controller's and a full one: what it does not name is gone (KIP-866, ``ZkMetadataCache``).
+        The request names all live brokers, but only changed partitions, unless it is a KRaft controller's full one:
+        then unnamed partitions are gone (KIP-866, ``ZkMetadataCache``).
         """
         before = self.image
         full = is_full(request)
@@ -119,7 +119,7 @@ class MetadataCache:
         return {name: info.topic_id for name, info in self.image.topics.items()}
 
     def forget_topics(self, topics: Mapping[str, Uuid]) -> list[TopicPartition]:
-        """Drops those of `topics` that still have the id given, and returns their partitions."""
+        """Drops those of `topics` that still have the given id, and returns their partitions."""
         image = self.image
         gone = {name for name, topic_id in topics.items() if name in image.topics and self.topic_id(name) == topic_id}
         deleted = [TopicPartition(name, number) for name in sorted(gone) for number in image.topics[name].partitions]
@@ -190,7 +190,7 @@ def _update_topic(
     if before is not None and topic_id == ZERO_UUID:
         topic_id = before.topic_id
     elif before is not None and before.topic_id != topic_id:
-        # The topic was deleted and made again while this broker heard nothing: what was known is of the old one.
+        # The topic was deleted and recreated while this broker heard nothing: its partitions are the old topic's.
         topic_names.pop(before.topic_id, None)
         partitions = copied[name] = {}
     for state in changed:

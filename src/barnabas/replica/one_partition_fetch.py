@@ -25,11 +25,11 @@ JOINED_BYTES: Final = 8 * 1024
 _OFFSETS_BYTES: Final = 3 * 8
 _ALL_BITS: Final = -1
 _ANSWER_AT: Final = 4
-"""Where the rest of an answer begins, behind the correlation id; its size is not counted."""
+"""Where an answer begins after the correlation id; its size is not counted."""
 
 
 def _between(frames: list[bytes], *sizes: int) -> list[bytes]:
-    """The parts between the numbers, which are the bytes in which the two frames differ; their sizes are given."""
+    """The parts between the numbers; the numbers are the bytes in which the two frames differ, with the given sizes."""
     clear, filled = frames
     differ = [at for at, (one, other) in enumerate(zip(clear, filled, strict=True)) if one != other]
     parts = []
@@ -57,7 +57,7 @@ class OnePartitionRequest:
     __slots__ = ("_pack", "_parts")
 
     def __init__(self, request: FetchRequest, version: int, client_id: str) -> None:
-        """`request` names one partition; its session's epoch and the fetch offset do not matter."""
+        """`request` names one partition; the session's epoch and the fetch offset do not matter."""
         asked = request.topics[0].partitions[0]
         before = request.session_epoch, asked.fetch_offset
         frames = []
@@ -93,7 +93,7 @@ class OnePartitionAnswer:
         _, self._front, middle, self._back = _between(frames, 4, _OFFSETS_BYTES, 1)
         self._middle = middle[:-1]  # without the length of the records
         self._pack = Struct(f">ii{len(self._front)}sqqq{len(self._middle)}s").pack
-        self._bytes = len(frames[0]) - 4 - 2  # without the size, and without the one record and its length
+        self._bytes = len(frames[0]) - 4 - 2  # without the size, the one record and its length
         told = Struct(f">{len(self._front)}sqqq{len(self._middle)}s")
         self._unpack = told.unpack_from
         self._records_at = _ANSWER_AT + told.size
@@ -123,8 +123,8 @@ class OnePartitionAnswer:
         return [front + length, records, self._back]
 
     def read(self, frame: Bytes) -> tuple[int, int, memoryview] | None:
-        """High watermark, log start offset and records of an answer without its size; None for one that tells of
-        anything else."""
+        """High watermark, log start offset and records of an answer without its size; None if the answer tells anything
+        else."""
         behind = self._records_at
         if len(frame) <= behind:
             return None

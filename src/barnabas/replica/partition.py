@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 PartitionState = LeaderAndIsrRequest.LeaderAndIsrPartitionState
 
 HIGH_WATERMARK_OFFSET: Final = -1
-"""``DeleteRecordsRequest.HIGH_WATERMARK``: delete up to wherever the high watermark is."""
+"""``DeleteRecordsRequest.HIGH_WATERMARK``: delete up to the present high watermark."""
 
 
 class Partition(ReadablePartition):
@@ -51,10 +51,10 @@ class Partition(ReadablePartition):
     # Becoming leader or follower
 
     def make_leader(self, state: PartitionState, topic_id: Uuid, now_ms: int) -> bool:
-        """Takes the lead in `state`'s epoch. True when this broker did not lead before.
+        """Becomes leader in `state`'s epoch. True when this broker did not lead before.
 
-        The epoch cache has the epoch's start at once, before any record: a follower that asks about a later epoch than
-        this log has records of must learn where to truncate (KIP-279).
+        The epoch cache gets the epoch's start at once, before any record: a follower that asks about a later epoch than
+        this log's records must learn where to truncate (KIP-279).
         """
         if state.partition_epoch < self.partition_epoch:
             logger.info("%s: LeaderAndIsr with older partition epoch %d", self, state.partition_epoch)
@@ -64,7 +64,7 @@ class Partition(ReadablePartition):
         new_epoch = state.leader_epoch > self.leader_epoch
         end_offset = log.log_end_offset
         if new_epoch:
-            # The one step that can fail comes before every change, so that the request can be repeated.
+            # The only step that can fail comes before every change, so that the request can be repeated.
             log.maybe_assign_epoch_start_offset(state.leader_epoch, end_offset)
         self.log = log
         self.traffic.look(log, leading=True)
@@ -74,8 +74,8 @@ class Partition(ReadablePartition):
         self.progress = {follower: self.progress.get(follower) or Progress(follower) for follower in followers}
         self.isr_state = CommittedIsr(frozenset(state.isr), state.partition_epoch)
         if new_epoch:
-            # Another may have led in an epoch that this broker did not hear of, and cut the followers' logs. (Apache's
-            # leader goes on with what it knew of them, and commits what they no longer have.)
+            # Another broker may have led in an epoch unknown here, and truncated the followers' logs. (Apache's leader
+            # keeps its old knowledge of them, and commits records that they no longer have.)
             another_may_have_led = new_leader or state.leader_epoch > self.leader_epoch + 1
             for progress in self.progress.values():
                 progress.reset(
@@ -130,7 +130,7 @@ class Partition(ReadablePartition):
         return new_epoch
 
     def step_down(self) -> None:
-        """Leads no more, and is nobody's replica until the controller says whose."""
+        """Stops leading, and is no leader or follower until the controller decides."""
         assert self.log is not None, "a leader has one"
         self.traffic.look(self.log, leading=False)
         self.assigned_replicas = self.adding_replicas = self.removing_replicas = ()
@@ -145,7 +145,7 @@ class Partition(ReadablePartition):
         self.removing_replicas = broker_ids(*state.removing_replicas)
 
     def forget(self) -> None:
-        """Leads and follows nothing any more: the replica is deleted, or its log directory is offline."""
+        """Stops leading and following: the replica is deleted, or its log directory is offline."""
         self.log = None
         self.traffic.look(None, leading=False)
         self.leader_id = NO_BROKER
@@ -166,7 +166,7 @@ class Partition(ReadablePartition):
         origin: AppendOrigin,
         unpacking: Unpacking | None = None,
     ) -> tuple[AppendInfo, bool]:
-        """Appends; also returns whether the high watermark rose by it. Raises NOT_ENOUGH_REPLICAS before it appends."""
+        """Appends; returns also whether the high watermark rose. Raises NOT_ENOUGH_REPLICAS before it appends."""
         log = self.log
         if log is None or self.leader_id != self._surroundings.broker_id:
             log = self.leader_log()
@@ -184,7 +184,7 @@ class Partition(ReadablePartition):
             )
         info = log.append_as_leader(records, self.leader_epoch, now_ms=wall_ms, origin=origin, unpacking=unpacking)
         self.traffic.produces += 1
-        # Another member of the ISR has not fetched this yet; its next fetch will raise it.
+        # Another member of the ISR has not fetched this yet; its next fetch raises it.
         return info, len(self.isr_state.isr) <= 1 and self.maybe_increment_high_watermark(now_ms)
 
     def check_enough_replicas_reach_offset(
@@ -192,8 +192,8 @@ class Partition(ReadablePartition):
     ) -> tuple[bool, ErrorCode]:
         """Whether a produce request with acks=all is over, and with which error.
 
-        A request that was appended before this broker ceased to lead is over, even if it leads again: other records may
-        stand at the request's offsets now.
+        A request appended before this broker ceased to lead is over, even if it leads again: other records may have the
+        request's offsets now.
         """
         log = self.log
         if (
@@ -229,7 +229,7 @@ class Partition(ReadablePartition):
         moved = progress.log_end_offset != fetch_offset
         low_watermark_moved = progress.log_start_offset != follower_start_offset
         if (rest := self.resting.get(follower_id)) is not None:
-            # It may have begun anew, and lost its log: it is no longer behind than since it rested.
+            # The follower may have restarted and lost its log: its lag is counted from its rest.
             progress.rested_until(rest.last_fetch_ms)
         progress.record_fetch(fetch_offset, follower_start_offset, leader_end_offset, broker_epoch, now_ms)
         if follower_id not in self.isr_state.isr:
@@ -247,8 +247,8 @@ class Partition(ReadablePartition):
         asked: FetchRequest.FetchPartition,
         now_ms: int,
     ) -> bool:
-        """As `record_fetch`, of a member of the ISR that has all, so that there is nothing to read. False, and nothing
-        is noted, where that is not so, or anything else may have to be told."""
+        """As `record_fetch`, for a member of the ISR that has all records. Returns False, and notes nothing, if it has
+        not, or if there may be anything else to tell."""
         log, isr_state = self.log, self.isr_state
         if (
             log is None
@@ -267,8 +267,8 @@ class Partition(ReadablePartition):
         return True
 
     def has_all(self, follower_id: int, fetch_offset: int) -> bool:
-        """Whether a member of the ISR that fetches from `fetch_offset` has all, and no change of the ISR is in flight:
-        until something moves, its fetches would change nothing here."""
+        """Whether a member of the ISR that fetches from `fetch_offset` has all records, and no ISR change is in flight:
+        until something changes, its fetches have no effect here."""
         progress = self.progress.get(follower_id)
         return (
             self.is_leader
@@ -286,14 +286,14 @@ class Partition(ReadablePartition):
             before.stir()
 
     def touch(self) -> None:
-        """Has the next fetches of followers at rest look at the partition: there is something to tell."""
+        """Has the next fetches of resting followers look at the partition: there is something to tell."""
         for fetch in self.resting.values():
             fetch.stir()
 
     def stir(self) -> Iterable[RestingFetch]:
-        """Ends every rest, before or after whatever moved; returns the fetches that may have something to answer now.
+        """Ends every rest, before or after a change; returns the fetches that may have something to answer now.
 
-        A follower that rested was caught up at its last fetch, as if that fetch had asked for this partition.
+        A follower that rested was caught up at its last fetch, as if that fetch had named this partition.
         """
         resting, self.resting = self.resting, {}
         for follower_id, fetch in resting.items():
@@ -379,9 +379,9 @@ class Partition(ReadablePartition):
         self._surroundings.alter_isr(self, ProposedIsr(state, sent))
 
     def isr_altered(self, proposed: ProposedIsr, outcome: LeaderAndIsr | ErrorCode, now_ms: int) -> bool:
-        """Takes the controller's answer to `proposed`. True when the same proposal should be sent again.
+        """Processes the controller's answer to `proposed`. True when the same proposal should be sent again.
 
-        An answer to a proposal that is no longer pending (a LeaderAndIsr came between) changes nothing.
+        An answer to a proposal that is no longer pending, since a LeaderAndIsr came between, changes nothing.
         """
         if self.isr_state is not proposed.state:
             return False
@@ -402,7 +402,7 @@ class Partition(ReadablePartition):
             return False
         self.isr_state = CommittedIsr(frozenset(outcome.isr), outcome.partition_epoch)
         self.partition_epoch = outcome.partition_epoch
-        self.touch()  # a fetch of a former member must be looked at
+        self.touch()  # the next fetch of a former member must look at it
         logger.info(
             "isr of %s is %s, partition epoch %d", self.topic_partition, sorted(outcome.isr), outcome.partition_epoch
         )
@@ -413,7 +413,7 @@ class Partition(ReadablePartition):
     # The leader: deleting
 
     def delete_records(self, offset: int) -> int:
-        """Deletes the records before `offset` (-1: the high watermark) on this leader; returns the offset meant."""
+        """Deletes the records before `offset` (-1: the high watermark) on this leader; returns the actual offset."""
         log = self.leader_log()
         if "delete" not in log.config.items("cleanup.policy"):
             raise KafkaError(
@@ -434,9 +434,9 @@ class Partition(ReadablePartition):
     def append_as_follower(
         self, records: Bytes, leader_high_watermark: int, leader_log_start_offset: int, wall_ms: int
     ) -> tuple[int, bool]:
-        """Appends what the leader sent; returns the next offset to fetch and whether the high watermark moved.
+        """Appends the leader's records; returns the next offset to fetch and whether the high watermark moved.
 
-        The high watermark follows the leader's only now, after divergent records would have been cut (KAFKA-14704).
+        The high watermark follows the leader's only now, after divergent records are cut (KAFKA-14704).
         """
         log = self.local_log()
         if len(records):

@@ -7,7 +7,7 @@ from typing import Final
 from barnabas.model.ids import NO_OFFSET
 
 NEVER_MS: Final = -(1 << 62)
-"""Before every instant of a monotonic clock, which may begin anywhere."""
+"""Before every instant of a monotonic clock, which may begin at any value."""
 
 
 class Progress:
@@ -40,8 +40,8 @@ class Progress:
     ) -> None:
         """Notes that the follower asks for `fetch_offset` and has all before; the leader ended at `leader_end_offset`.
 
-        A follower that reaches where the leader was at its previous fetch was caught up then, although the leader has
-        moved on since: a steady load must not make it look slow.
+        A follower that reaches the leader's end offset of its previous fetch was caught up then, although the leader
+        has moved on since: a steady load must not make it look slow.
         """
         if fetch_offset >= leader_end_offset:
             if now_ms > self.last_caught_up_ms:
@@ -56,7 +56,7 @@ class Progress:
         self.broker_epoch = broker_epoch
 
     def rested_until(self, fetch_ms: int) -> None:
-        """Notes that the follower, which had all there was, rested and fetched until `fetch_ms`."""
+        """Notes that the follower, which had all records, rested and fetched until `fetch_ms`."""
         if fetch_ms > self.last_caught_up_ms:
             self.last_caught_up_ms = fetch_ms
         if fetch_ms > self.last_fetch_ms:
@@ -65,9 +65,9 @@ class Progress:
             self.last_fetch_leader_log_end_offset = self.log_end_offset
 
     def reset(self, leader_end_offset: int, *, new_leader: bool, in_sync: bool, now_ms: int) -> None:
-        """Begins a new leader epoch. A member of the ISR has the full lag time from now on to fetch; others have none.
+        """Begins a new leader epoch. A member of the ISR has the full lag time from now to fetch; others have none.
 
-        A leader that is elected again still knows how far its followers are; a new one does not.
+        A re-elected leader still knows its followers' offsets; a new leader does not.
         """
         self.last_caught_up_ms = now_ms if in_sync else NEVER_MS
         if new_leader:

@@ -27,19 +27,19 @@ class Purgatories:
         self._all = self.follower_fetch, self.consumer_fetch, self.produce, self.delete_records
         self._awaiting_high_watermark = self.consumer_fetch, self.produce, self.delete_records
         self._stirred: dict[int, FetchSession] = {}
-        """Fetch sessions with partitions that rested, and have something to answer now."""
+        """Fetch sessions with resting partitions that changed, and may have something to answer now."""
         self._appended_to: dict[TopicPartition, Log] = {}
-        """The logs appended to in this turn of the loop; the followers that wait are told next."""
+        """The logs appended to in this turn of the loop; waiting followers are told next."""
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def shutdown(self) -> None:
-        """Answers all that wait."""
+        """Answers all waiting operations."""
         for purgatory in self._all:
             purgatory.shutdown()
 
     def high_watermark_moved(self, partition: Partition) -> None:
         if partition.resting:
-            partition.touch()  # followers learn it with their next fetch; none is answered earlier for it
+            partition.touch()  # followers learn it with their next fetch; no fetch is answered earlier for it
         for purgatory in self._awaiting_high_watermark:
             if purgatory.delayed:
                 purgatory.check_and_complete(partition.topic_partition)
@@ -55,7 +55,7 @@ class Purgatories:
         self._wake_stirred()
 
     def stir(self, partition: Partition) -> None:
-        """Has followers for which `partition` rested look at it again."""
+        """Has the followers for which `partition` rested look at it again."""
         for fetch in partition.stir():
             if type(fetch) is CachedPartition:
                 session = fetch.session
@@ -69,7 +69,7 @@ class Purgatories:
                 waiting.force_complete()
 
     def appended(self, partition: Partition, info: AppendInfo) -> None:
-        """Has followers for which it rested look again; those that wait are told at the end of the loop's turn."""
+        """Has resting followers look at the partition again; waiting ones are told at the end of the loop's turn."""
         if partition.resting:
             self.stir(partition)
         if not self.follower_fetch.delayed:
@@ -78,16 +78,16 @@ class Purgatories:
         assert log is not None, "it was appended to"
         if not self._appended_to:
             loop = self._loop
-            if loop is None:  # kept, since asking for it is a system call before Python 3.12
+            if loop is None:  # kept, because asking for it is a system call before Python 3.12
                 loop = self._loop = asyncio.get_running_loop()
             loop.call_soon(self._wake_followers)
         self._appended_to[partition.topic_partition] = log
         log.just_appended = info
 
     def _wake_followers(self) -> None:
-        """Tells followers that wait of all that was appended in this turn of the loop, together.
+        """Tells waiting followers about all appends of this turn of the loop together.
 
-        So a follower's answer holds all that came at once over all connections, and its next fetch confirms all of it.
+        So a follower's answer holds all records that came at once over all connections; its next fetch confirms them.
         """
         appended_to, self._appended_to = self._appended_to, {}
         self._wake_stirred()

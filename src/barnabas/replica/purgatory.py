@@ -20,7 +20,7 @@ from typing import Final, Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 _UNUSED_MAX: Final = 1000
-"""How many unused lengths of timeouts are remembered before they are swept out."""
+"""How many unused timeout lengths are kept before they are swept out."""
 
 
 class DelayedOperation(Generic[K]):
@@ -31,23 +31,23 @@ class DelayedOperation(Generic[K]):
 
     _watched: tuple[K, ...]
     _peers: dict[DelayedOperation[K], float]
-    """The operations with a timeout of this length, itself included. Set while it is in a purgatory."""
+    """The operations with the same timeout, including itself. Set while it is in a purgatory."""
 
     def __init__(self) -> None:
         self.completed = False
         self.then: Callable[[], None] | None = None
-        """Called when it has completed, perhaps in the midst of somebody else's work."""
+        """Called at completion, perhaps in the middle of other work."""
         self._purgatory: Purgatory[K] | None = None
 
     def try_complete(self, key: K | None) -> bool:
-        """Whether it can complete, after something about `key` changed; None asks for all keys."""
+        """Whether it can complete, after something about `key` changed; None means all keys."""
         raise AssertionError("each kind of operation says when it is complete")
 
     def on_complete(self) -> None:
         """Prepares the answer, or gives it. Called once."""
 
     def on_expiration(self) -> None:
-        """Called before `on_complete` where the time was up first."""
+        """Called before `on_complete` if the timeout expired first."""
 
     def force_complete(self) -> bool:
         """Completes now, whatever the condition. False when it was complete already."""
@@ -57,14 +57,14 @@ class DelayedOperation(Generic[K]):
         if self._purgatory is not None:
             self._purgatory.forget(self)
         self.on_complete()
-        # Whoever gives the answer asks this operation for it: together they would stay until the collector looks.
+        # The callback refers to this operation: without this both would stay until the garbage collector runs.
         then, self.then = self.then, None
         if then is not None:
             then()
         return True
 
     async def over(self) -> None:
-        """Returns when it is complete. A cancelled caller takes it out."""
+        """Returns when the operation is complete. A cancelled caller removes it."""
         if self.completed:
             return
         done = asyncio.get_running_loop().create_future()
@@ -80,7 +80,7 @@ class DelayedOperation(Generic[K]):
             self.abandon()
 
     def abandon(self) -> None:
-        """Leaves its purgatory and does not complete: nobody waits for it any more."""
+        """Leaves its purgatory without completing: nobody waits for it any more."""
         self.completed = True
         self.then = None
         if self._purgatory is not None:
@@ -93,9 +93,9 @@ class Purgatory(Generic[K]):
     def __init__(self) -> None:
         self._watchers: dict[K, dict[DelayedOperation[K], None]] = {}
         self._waiting: dict[float, dict[DelayedOperation[K], float]] = {}
-        """Operations by the length of their timeouts, with their due times, in that order."""
+        """Operations by timeout length, with their due times, in that order."""
         self._lengths: list[tuple[float, float]] = []
-        """A heap of (time, length), the time being no later than the length's first operation is due."""
+        """A heap of (time, length); the time is no later than the length's first operation is due."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
@@ -104,7 +104,7 @@ class Purgatory(Generic[K]):
         self._shut_down = False
 
     def __iter__(self) -> Iterator[DelayedOperation[K]]:
-        """All that wait."""
+        """All waiting operations."""
         for peers in self._waiting.values():
             yield from peers
 
@@ -112,7 +112,7 @@ class Purgatory(Generic[K]):
         return key in self._watchers
 
     def watch(self, operation: DelayedOperation[K], keys: tuple[K, ...], timeout_ms: float) -> None:
-        """Keeps `operation` until it is complete; the caller has seen that it is not yet."""
+        """Keeps `operation` until it is complete; the caller has checked that it is not yet."""
         if self._shut_down or timeout_ms <= 0:
             operation.on_expiration()
             operation.force_complete()
@@ -128,7 +128,7 @@ class Purgatory(Generic[K]):
                 at_key[operation] = None
         self.delayed += 1
         loop = self._loop
-        if loop is None:  # kept, since asking for it is a system call before Python 3.12
+        if loop is None:  # kept, because asking for it is a system call before Python 3.12
             loop = self._loop = asyncio.get_running_loop()
         at = loop.time() + timeout_ms / 1000
         peers = self._waiting.get(timeout_ms)
@@ -143,7 +143,7 @@ class Purgatory(Generic[K]):
         operation._peers = peers
 
     async def wait(self, operation: DelayedOperation[K], keys: Iterable[K], timeout_ms: float) -> None:
-        """Returns when `operation` is complete. A cancelled caller takes its operation out."""
+        """Returns when `operation` is complete. A cancelled caller removes its operation."""
         if operation.try_complete(None):
             operation.force_complete()
             return
@@ -151,7 +151,7 @@ class Purgatory(Generic[K]):
         await operation.over()
 
     def forget(self, operation: DelayedOperation[K]) -> None:
-        """Takes out `operation`, which is over."""
+        """Removes `operation`, which is over."""
         operation._purgatory = None
         del operation._peers[operation]
         self.delayed -= 1
@@ -163,7 +163,7 @@ class Purgatory(Generic[K]):
                 del watchers[key]
 
     def check_and_complete(self, key: K) -> int:
-        """Looks at the operations that watch `key`, which changed. Returns how many completed."""
+        """Checks the operations that watch `key`, which changed. Returns how many completed."""
         watchers = self._watchers.get(key)
         if watchers is None:
             return 0
@@ -174,12 +174,12 @@ class Purgatory(Generic[K]):
         return completed
 
     def check_all(self) -> None:
-        """Looks at whatever waits: something changed that all keys have in common."""
+        """Checks all waiting operations: something changed that concerns all keys."""
         for key in list(self._watchers):
             self.check_and_complete(key)
 
     def shutdown(self) -> None:
-        """Completes all that wait, as if their time were up; nothing waits here any more."""
+        """Completes all waiting operations, as if they had expired; no operation waits here any more."""
         self._shut_down = True
         if self._timer is not None:
             self._timer.cancel()
@@ -211,7 +211,7 @@ class Purgatory(Generic[K]):
                     heapq.heapreplace(lengths, (at, timeout_ms))
                     break
                 due.append((at, operation))
-            else:  # nobody is left who waits so long
+            else:  # no operation with this timeout is left
                 heapq.heappop(lengths)
                 del self._waiting[timeout_ms]
         if lengths:
@@ -220,7 +220,7 @@ class Purgatory(Generic[K]):
 
 
 def _expire(due: list[tuple[float, DelayedOperation[K]]]) -> None:
-    """Completes operations whose time is up, in the order of their times."""
+    """Completes expired operations in the order of their times."""
     for _, operation in sorted(due, key=itemgetter(0)):
         if not operation.completed:
             operation.on_expiration()

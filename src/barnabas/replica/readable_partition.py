@@ -51,7 +51,7 @@ class Surroundings(Protocol):
     replica_lag_time_max_ms: int
 
     def open_log(self, partition: Partition, topic_id: Uuid, is_new: bool) -> Log:
-        """The partition's log, made when it is not there, with its checkpointed high watermark."""
+        """The partition's log with its checkpointed high watermark; it is created if missing."""
         ...
 
     def is_alive(self, broker_id: int) -> bool: ...
@@ -59,11 +59,11 @@ class Surroundings(Protocol):
     def alter_isr(self, partition: Partition, proposed: ProposedIsr) -> None: ...
 
     def high_watermark_moved(self, partition: Partition) -> None:
-        """Wakes what waits for the high watermark, or for the lowest log start offset."""
+        """Wakes operations that wait for the high watermark, or for the lowest log start offset."""
         ...
 
     def too_few_in_sync(self, partition: Partition, outcome: ErrorCode) -> None:
-        """A produce with acks=all ends with `outcome` since too few replicas are in sync."""
+        """A produce with acks=all ends with `outcome` because too few replicas are in sync."""
         ...
 
 
@@ -72,7 +72,7 @@ class RestingFetch(Protocol):
 
     @property
     def last_fetch_ms(self) -> int:
-        """When the follower fetched last in that session; monotonic."""
+        """When the follower last fetched in that session; monotonic."""
         ...
 
     def stir(self) -> None:
@@ -125,7 +125,7 @@ class ReadablePartition:
         self.leader_epoch = NO_EPOCH
         self.leader_epoch_start_offset: int | None = None
         self.leading_since_epoch = NO_EPOCH
-        """The epoch since which this broker leads without a break, while it leads."""
+        """The epoch since which this broker leads without interruption, while it leads."""
         self.partition_epoch = -1
         self.controller_epoch = 0
         self.assigned_replicas: tuple[int, ...] = ()
@@ -134,7 +134,7 @@ class ReadablePartition:
         self.isr_state: IsrState = CommittedIsr(frozenset(), -1)
         self.progress: dict[int, Progress] = {}
         self.resting: dict[int, RestingFetch] = {}
-        """The followers whose fetches do not look at this partition until it is stirred."""
+        """The followers whose fetches skip this partition until it is stirred."""
         self.traffic = Traffic()
 
     def __repr__(self) -> str:
@@ -143,7 +143,7 @@ class ReadablePartition:
             f"isr {sorted(self.isr_state.isr)})"
         )
 
-    # What it is
+    # State
 
     @property
     def is_leader(self) -> bool:
@@ -163,7 +163,7 @@ class ReadablePartition:
 
     @property
     def effective_min_isr(self) -> int:
-        """``min.insync.replicas``, or how many replicas there are where that is less."""
+        """``min.insync.replicas``, or the number of replicas if that is smaller."""
         assert self.log is not None
         return effective_min_isr(self.progress, self.log.settings.min_insync_replicas)
 
@@ -184,10 +184,10 @@ class ReadablePartition:
         return log
 
     def log_with_epoch(self, current_leader_epoch: int, *, only_leader: bool) -> Log:
-        """The log, for a caller with `current_leader_epoch` (-1: not told). Fences older and newer epochs (KIP-320).
+        """The log, for a caller with `current_leader_epoch` (-1: not given). Fences older and newer epochs (KIP-320).
 
-        A leader that was deposed, and has not heard what it is now, is no follower to read from: nobody would tell its
-        readers of the new leader, and it may be a replica no more.
+        A deposed leader that has no new role yet does not serve readers as a follower: no request would tell them of
+        the new leader, and it may no longer be a replica.
         """
         if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch:
             if current_leader_epoch < self.leader_epoch:
@@ -234,7 +234,7 @@ class ReadablePartition:
         result = ReadResult(log)
         log_end_offset = result.log_end_offset
         if last_fetched_epoch != NO_EPOCH and not (
-            # So it is with nearly every follower's fetch; its log then cannot differ from this one below its end.
+            # Nearly every follower's fetch is of this kind; the two logs then cannot differ below its end.
             last_fetched_epoch == log.leader_epochs.latest_epoch
             and result.log_start_offset <= fetch_offset <= log_end_offset
         ):
@@ -261,7 +261,7 @@ class ReadablePartition:
         else:
             bound = result.last_stable_offset
         if not bound <= fetch_offset <= log_end_offset or fetch_offset < result.log_start_offset:
-            # Between the bound and the log's end nothing can be read yet; outside of the log this raises
+            # Records between the bound and the log's end cannot be read yet; outside of the log this raises
             # OFFSET_OUT_OF_RANGE.
             result.records = log.read(
                 fetch_offset,
@@ -274,7 +274,7 @@ class ReadablePartition:
         return result
 
     def bound(self, isolation: FetchIsolation) -> int:
-        """The offset up to which a reader of that kind may read now."""
+        """The offset up to which such a reader may read now."""
         log = self.local_log()
         if isolation is _LOG_END:
             return log.log_end_offset
@@ -283,7 +283,7 @@ class ReadablePartition:
     def follower(self, follower_id: int, current_leader_epoch: int) -> Progress:
         progress = self.progress.get(follower_id)
         if progress is None:
-            # A follower that tells its epoch learns that it knows more than this leader, and tries again.
+            # A follower that sends its epoch learns that it knows more than this leader, and tries again.
             code = (
                 ErrorCode.NOT_LEADER_OR_FOLLOWER if current_leader_epoch == NO_EPOCH else ErrorCode.UNKNOWN_LEADER_EPOCH
             )
@@ -295,10 +295,10 @@ class ReadablePartition:
     def preferred_read_replica(
         self, select: Select, rack: str, fetch_offset: int, brokers: Mapping[int, BrokerInfo], now_ms: int
     ) -> int:
-        """The follower from which a consumer in `rack` should read; -1 for the broker that it asks.
+        """The follower from which a consumer in `rack` should read; -1 for this broker.
 
-        Only `brokers` that the consumer can reach count, and only members of the ISR: a follower that lags would keep
-        the consumer behind for as long as it does.
+        Only members of the ISR count, on `brokers` that the consumer can reach: a lagging follower would delay the
+        consumer as well.
         """
         leader_id = self._surroundings.broker_id
         if not self.is_leader or leader_id not in brokers:
@@ -319,13 +319,13 @@ class ReadablePartition:
     def last_offset_for_leader_epoch(
         self, current_leader_epoch: int, leader_epoch: int, *, only_leader: bool
     ) -> tuple[int, int]:
-        """The largest epoch not above `leader_epoch` and its end offset; (-1, -1) where the log does not know."""
+        """The largest epoch not above `leader_epoch` and its end offset; (-1, -1) if the log does not know it."""
         return self.log_with_epoch(current_leader_epoch, only_leader=only_leader).end_offset_for_epoch(leader_epoch)
 
     def searching(
         self, timestamp: int, current_leader_epoch: int, *, only_leader: bool
     ) -> Generator[None, None, TimestampOffset | None]:
-        """Searches the log for `offset_for_timestamp`; yields where others may go on."""
+        """Searches the log for `offset_for_timestamp`; yields so that others may run."""
         log = self.log_with_epoch(current_leader_epoch, only_leader=only_leader)
         return (yield from log.searching(timestamp))
 
@@ -338,11 +338,11 @@ class ReadablePartition:
         only_leader: bool,
         searched: tuple[TimestampOffset | None] | None = None,
     ) -> tuple[int, int, int]:
-        """ListOffsets: (timestamp, offset, leader epoch), the offset -1 where there is no such record. `searched` holds
-        what `searching` has found, where the caller has let others go on meanwhile.
+        """ListOffsets: (timestamp, offset, leader epoch), with offset -1 if there is no such record. `searched` is the
+        result of `searching`, if the caller let others run meanwhile.
 
-        A new leader does not answer consumers before its high watermark has reached the start of its epoch: it might
-        name a smaller offset than the leader before did (KIP-207).
+        A new leader does not answer consumers before its high watermark reaches the start of its epoch: it might give a
+        smaller offset than the previous leader did (KIP-207).
         """
         log = self.log_with_epoch(current_leader_epoch, only_leader=only_leader)
         last_fetchable = self.bound(isolation)

@@ -25,11 +25,11 @@ class ReplicaView:
 
 
 Select = Callable[[str, ReplicaView, Sequence[ReplicaView]], ReplicaView]
-"""Which replica a consumer in that rack should read: the leader, or one of its followers."""
+"""Chooses the replica for a consumer in that rack: the leader, or one of its followers."""
 
 
 def rack_aware(rack: str, leader: ReplicaView, followers: Sequence[ReplicaView]) -> ReplicaView:
-    """The leader where it is in the consumer's rack, else the follower there that is least behind."""
+    """The leader if it is in the consumer's rack, else the follower there with the smallest lag."""
     near = [follower for follower in followers if follower.rack == rack]
     if not rack or leader.rack == rack or not near:
         return leader
@@ -44,7 +44,7 @@ _SELECTORS: Final[dict[str, Select | None]] = {
 
 
 def replica_selector(config: Config) -> Select | None:
-    """The ``replica.selector.class``; None where everybody reads from leaders. Raises `ConfigError`."""
+    """The ``replica.selector.class``; None if all consumers read from leaders. Raises `ConfigError`."""
     name = config.text("replica.selector.class")
     if name not in _SELECTORS:
         raise ConfigError(

@@ -47,7 +47,7 @@ from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 logger = logging.getLogger(__name__)
 
 LeadershipChange = Callable[[list[Partition], list[Partition]], None]
-"""Is told the partitions that this broker newly leads, and those that it follows in a new epoch, or has no more."""
+"""Gets the partitions that this broker newly leads, and those that it follows in a new epoch or no longer has."""
 
 
 class Replicas:
@@ -86,7 +86,7 @@ class Replicas:
         self._on_log_dir_failure = on_log_dir_failure
         self._on_put_off = on_put_off
         self._hosted = HostedPartitions(metadata)
-        # Every request asks for these, so they are the dict's own method, and the compiled one.
+        # Every request uses these, so they are the dict's own method, and the compiled one.
         self.partition = self._hosted.online.get
         self.follower_partition = self._hosted.followed
         self.partition_or_error = self._hosted.find
@@ -119,7 +119,7 @@ class Replicas:
         self._tasks.begin(self.log_dir_moves.run(), "log-dir-moves")
 
     async def shutdown(self, *, checkpoint: bool = True) -> None:
-        """Stops fetching, answers what waits, and writes the high watermarks down."""
+        """Stops fetching, answers waiting requests, and writes the high watermarks down."""
         self.is_shutting_down = True
         await self.fetchers.shutdown()
         self.purgatories.shutdown()
@@ -134,7 +134,7 @@ class Replicas:
 
     @property
     def partitions(self) -> list[Partition]:
-        """All partitions that are hosted here and not offline."""
+        """All partitions hosted here that are not offline."""
         return list(self._hosted.online.values())
 
     @property
@@ -184,10 +184,10 @@ class Replicas:
         )
 
     def _deposed(self, partition: Partition, refused: ProposedIsr) -> None:
-        """Leads no more: another does, and it may never be told: StopReplica is lost with a controller that dies.
-        (Apache's goes on; members of a group at it join again and again.)"""
+        """Stops leading: another broker leads, and StopReplica may be lost with a dying controller. (Apache's broker
+        goes on; members of a group on it join again and again.)"""
         if partition.isr_state is not refused.state or self.is_shutting_down:
-            return  # it was told meanwhile, perhaps to lead on
+            return  # a request came meanwhile, perhaps to lead on
         logger.warning("%s has another leader in an epoch beyond %d", partition.topic_partition, partition.leader_epoch)
         self.purgatories.stir(partition)
         partition.step_down()
@@ -195,7 +195,7 @@ class Replicas:
         self.on_leadership_change([], [partition])
 
     def too_few_in_sync(self, partition: Partition, outcome: ErrorCode) -> None:
-        """Logs why, once a minute, for whoever looks after the cluster; the producer is told anyway."""
+        """Logs the reason once a minute for the operator; the producer gets the error anyway."""
         self._refusals.log(
             (partition.topic_partition, outcome),
             "[%s] a produce with acks=all is answered %s: isr %s, min.insync.replicas %d",
@@ -206,7 +206,7 @@ class Replicas:
         )
 
     def _log_start_moved(self, topic_partition: TopicPartition) -> None:
-        """Tells followers, and the leader that this broker follows, of a log start that retention moved."""
+        """Tells followers, and the leader that this broker follows, that retention moved a log start."""
         partition = self._hosted.online.get(topic_partition)
         if partition is not None:
             partition.touch()
@@ -215,7 +215,7 @@ class Replicas:
     # What a fetcher needs (`fetchers.Follower`), beside `follower_partition`
 
     def log_dir_failed(self, failure: LogDirFailure) -> None:
-        """Takes a failure from the fetcher that met it; the directory itself reports to `_log_dir_went_offline`."""
+        """Receives a failure from a fetcher; the directory itself reports to `_log_dir_went_offline`."""
         logger.error("%s", failure)
 
     def leader_endpoint(self, broker_id: int) -> Endpoint | None:
@@ -226,7 +226,7 @@ class Replicas:
     def become_leader_or_follower(
         self, request: LeaderAndIsrRequest, *, answer_by_topic_id: bool = True
     ) -> LeaderAndIsrResponse:
-        """Applies what the controller decided about each partition; a partition's error concerns it alone."""
+        """Applies the controller's decision about each partition; a partition's error concerns it alone."""
         if request.controller_epoch < self.controller_epoch:
             logger.warning(
                 "LeaderAndIsr of controller %d with epoch %d is refused: %d was seen",
@@ -258,8 +258,8 @@ class Replicas:
         return leader_and_isr_response(topics, errors, by_topic_id=answer_by_topic_id)
 
     def set_strays_aside(self, request: LeaderAndIsrRequest) -> None:
-        """Keeps logs of replicas that a KRaft controller's full request does not name under another name: their topics
-        were deleted, and perhaps made anew with another id, while this broker heard nothing
+        """Renames and keeps logs of replicas that a KRaft controller's full request does not name: their topics were
+        deleted, and perhaps recreated with another id, while this broker heard nothing
         (``LogManager.findStrayReplicas``)."""
         if request.controller_epoch < self.controller_epoch:
             return
@@ -287,8 +287,8 @@ class Replicas:
     def _judge(
         self, topic_partition: TopicPartition, topic_id: Uuid, state: PartitionState, *, of_kraft: bool
     ) -> tuple[ErrorCode, Partition | None]:
-        """Whether the state of one partition is to be applied, and if not, the answer. A KRaft controller changes
-        replicas and ISR within a leader epoch: there the partition epoch says what is older."""
+        """Whether to apply the state of one partition, and if not, the answer. A KRaft controller changes replicas and
+        ISR within a leader epoch: there the partition epoch tells which state is older."""
         if topic_partition in self._hosted.offline:
             return ErrorCode.KAFKA_STORAGE_ERROR, None
         partition = self._hosted.online.get(topic_partition)
@@ -299,8 +299,8 @@ class Replicas:
             if not is_gone or self.broker_id not in state.replicas:
                 logger.error("%s has topic id %s, the controller says %s", topic_partition, known_id, topic_id)
                 return ErrorCode.INCONSISTENT_TOPIC_ID, None
-            # This broker was away, or had no session, when the replica was unassigned or its topic deleted: nobody
-            # tells it any more.
+            # This broker was away, or had no session, when the replica was unassigned or its topic deleted: no request
+            # tells it later.
             logger.warning("the log of %s is of topic id %s, which is gone: set aside", topic_partition, known_id)
             partition = None
             try:
@@ -336,8 +336,8 @@ class Replicas:
             except KafkaError as error:
                 errors[partition.topic_partition] = self._could_not_change(partition, error)
             self.log_dir_moves.begin(partition.topic_partition)
-        # Fetches and produce requests of the epoch before end now, with the answer of the new one. This comes after all
-        # changes: a session's partition that has not changed yet would have nothing to tell, and rest again.
+        # Fetches and produce requests of the old epoch end now, with the new epoch's answer. This comes after all
+        # changes: an unchanged partition of a session would have nothing to tell, and rest again.
         for partition, _, _ in changes:
             self.purgatories.wake_all(partition.topic_partition)
         return new_leaders
@@ -349,8 +349,8 @@ class Replicas:
         for partition, state, topic_id in changes:
             try:
                 if state.leader != NO_BROKER and not self.is_alive(state.leader):
-                    # Nobody to fetch from yet. The epoch stays what it was, so that the same request can come again;
-                    # the log is made all the same, so that its high watermark is in the checkpoint.
+                    # There is no leader to fetch from yet. The epoch stays, so that the same request can come again;
+                    # the log is made now, so that its high watermark is in the checkpoint.
                     partition.log = self.open_log(partition, topic_id, state.is_new)
                     logger.warning("the leader %d of %s is not alive", state.leader, partition.topic_partition)
                     continue
@@ -399,7 +399,7 @@ class Replicas:
                 deleted.append((told, log.log_dir))
         try:
             if self._log_dirs.checkpoint_deletions():
-                # After a crash a new topic of that name would otherwise find the old one's high watermark.
+                # Otherwise, after a crash, a new topic of that name would find the old one's high watermark.
                 self.checkpoint_high_watermarks()
         except LogDirFailure as failure:
             self.log_dir_failed(failure)
@@ -412,7 +412,7 @@ class Replicas:
         return response
 
     def stop_replica(self, topic_partition: TopicPartition, leader_epoch: int, delete: bool) -> ErrorCode:
-        """Stops one replica; returns what the controller is told."""
+        """Stops one replica; returns the result for the controller."""
         if topic_partition in self._hosted.offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
         partition = self._hosted.online.get(topic_partition)
@@ -435,7 +435,7 @@ class Replicas:
         return ErrorCode.NONE
 
     def _let_go(self, topic_partition: TopicPartition) -> None:
-        """Leads and follows it no more; the caller sees to its log."""
+        """Stops leading and following it; the caller handles its log."""
         self.fetchers.remove(topic_partition)
         self.log_dir_moves.stop(topic_partition)
         partition = self._hosted.online.pop(topic_partition, None)
@@ -445,7 +445,7 @@ class Replicas:
             self._hosted.former_traffic.add(partition.traffic)
 
     def log_end_offset_lag(self, log: Log) -> int:
-        """How far `log` is behind: a future one its current one, another its high watermark; -1 if not in use."""
+        """The lag of `log`: a future log's behind its current one, else behind the high watermark; -1 if not in use."""
         partition = self._hosted.online.get(log.topic_partition)
         if partition is None or partition.log is None:
             return -1
@@ -484,22 +484,22 @@ class Replicas:
     # In the background
 
     def maybe_update_metadata_cache(self, request: UpdateMetadataRequest, update: MetadataUpdate) -> ErrorCode:
-        """Takes up what the controller says of the cluster; an older controller's words are refused."""
+        """Applies the controller's view of the cluster; refuses an older controller's request."""
         if request.controller_epoch < self.controller_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         self.controller_epoch = request.controller_epoch
         alive = self._metadata.image.brokers.keys()
         self._metadata.take(update)
-        if alive - self._metadata.image.brokers.keys():  # who has died holds back no high watermark, and no deletion
+        if alive - self._metadata.image.brokers.keys():  # dead brokers hold back no high watermark and no deletion
             self._look_at_high_watermarks()
             self.purgatories.delete_records.check_all()
         return ErrorCode.NONE
 
     def _look_at_high_watermarks(self) -> None:
-        """Raises high watermarks that waited for a follower outside of the ISR, which has died, or lags by now.
+        """Raises high watermarks that waited for a follower outside of the ISR, which now is dead or lags.
 
-        Fetches look as well, but clients with a bounded number of requests under way append no more to be fetched.
-        (Apache's leader looks only then, and leaves such clients waiting until their requests time out.)
+        Fetches do this too, but clients with a bounded number of requests in flight append nothing more to fetch.
+        (Apache's leader does it only then, and leaves such clients waiting until their requests time out.)
         """
         now_ms = self._clock.monotonic_ms()
         for partition in self.partitions:
@@ -513,8 +513,8 @@ class Replicas:
             self.fetch_sessions.end_idle()
 
     def look_at_partitions(self) -> None:
-        """Looks for followers that lag: one that stops leaves the ISR within one and a half times the lag. And for what
-        moved away while this broker had no session, or the controller died that would have told it to stop."""
+        """Looks for lagging followers: one that stops leaves the ISR within one and a half times the lag. And for
+        replicas that moved away while this broker had no session, or whose StopReplica died with its controller."""
         now_ms = self._clock.monotonic_ms()
         for partition in self.partitions:
             partition.maybe_shrink_isr(now_ms)
@@ -527,7 +527,7 @@ class Replicas:
         self._look_at_high_watermarks()
 
     def _has_moved_away(self, partition: Partition) -> bool:
-        """Whether the controller tells all brokers of a later epoch, in which this one is no replica."""
+        """Whether the controller names a later epoch in which this broker is no replica."""
         known = self._metadata.partition(partition.topic_partition)
         epoch = partition.leader_epoch
         return known is not None and NO_EPOCH < epoch < known.leader_epoch and self.broker_id not in known.replicas
@@ -544,7 +544,7 @@ class Replicas:
             self._high_watermarks.write(self._hosted.online.values())
 
     def take_config(self, config: Config) -> None:
-        """Takes up what may change while the broker runs."""
+        """Applies settings that may change while the broker runs."""
         self.quotas.update(config)
         self.fetchers.take_config(config, self.partitions)
 
@@ -557,14 +557,14 @@ class Replicas:
     def _lose(self, topic_partition: TopicPartition) -> None:
         lost = self._hosted.online.get(topic_partition)
         if lost is not None:
-            # No LeaderAndIsr says so: who coordinates by it would go on beside the next leader.
+            # No LeaderAndIsr tells this: the coordinators of these partitions would go on beside the next leader's.
             self.on_leadership_change([], [lost])
         self._let_go(topic_partition)
         self.purgatories.wake_all(topic_partition)
 
     def _log_dir_went_offline(self, path: str, partitions: list[TopicPartition]) -> None:
-        """Leads and follows the directory's replicas no more, from the loop's next turn on: this is called in the midst
-        of whatever met the disk's error. The controller learns of it and elects others."""
+        """Stops leading and following the directory's replicas, from the loop's next turn on: this is called in the
+        middle of the work that met the disk's error. The controller learns of it and elects other leaders."""
         asyncio.get_running_loop().call_soon(self._take_offline, path, partitions)
 
     def _take_offline(self, path: str, partitions: list[TopicPartition]) -> None:

@@ -28,7 +28,7 @@ class ReplicationQuota:
         self._samples_max_ms = samples * sample_ms
         self._sample_ms = sample_ms
         self._samples: deque[tuple[int, int]] = deque()
-        """For each sample, when it began on a monotonic clock, and how many bytes it has."""
+        """For each sample, its start on a monotonic clock, and its bytes."""
         self._sum = 0
 
     def record(self, size: int, now_ms: int) -> None:
@@ -45,7 +45,7 @@ class ReplicationQuota:
             self._sum -= self._samples.popleft()[1]
 
     def rate(self, now_ms: int) -> float:
-        """Bytes a second; the first sample counts as a whole one (``SimpleRate``)."""
+        """Bytes per second; the first sample counts as a whole one (``SimpleRate``)."""
         self._forget_old(now_ms)
         if not self._samples:
             return 0.0
@@ -75,13 +75,13 @@ class ReplicationQuotas:
         self.update(config)
 
     def update(self, config: Config) -> None:
-        """Takes up the rates of a changed configuration."""
+        """Applies the rates of a changed configuration."""
         self.leader.bytes_per_second = config.number(LEADER_THROTTLED_RATE)
         self.follower.bytes_per_second = config.number(FOLLOWER_THROTTLED_RATE)
         self.log_dir_moves.bytes_per_second = config.number(ALTER_LOG_DIRS_RATE)
 
     def holds_back(self, partition: Partition, replica_id: int) -> bool:
-        """Whether the leader's quota holds back a follower, which is not in sync."""
+        """Whether the leader's quota holds back a follower that is not in sync."""
         log = partition.log
         return (
             log is not None
@@ -104,8 +104,8 @@ class ReplicationQuotas:
             self.follower.record(size, self._clock.monotonic_ms())
 
     def is_held_back(self, partition: Partition, lag: int | None) -> bool:
-        """Whether the follower's quota holds back this follower, which is not in sync; nor is one that does not know
-        its `lag` yet."""
+        """Whether the follower's quota holds back this follower, which is not in sync; a follower that does not know
+        its `lag` yet is not in sync either."""
         log = partition.log
         return (
             log is not None

@@ -34,15 +34,15 @@ class Traffic:
 
     def __init__(self) -> None:
         self.records_in = 0
-        """From producers; what a follower copies does not count."""
+        """Records from producers; records that a follower copies do not count."""
         self.bytes_in = 0
         self.bytes_out = 0
-        """To consumers."""
+        """Bytes to consumers."""
         self.bytes_rejected = 0
         self.replication_bytes_in = 0
         self.replication_bytes_out = 0
         self.produces = 0
-        """Producers' appends, and below consumers' and followers' reads, with those that failed."""
+        """Producers' appends; the figures below count consumers' and followers' reads, and failures."""
         self.failed_produces = 0
         self.fetches = 0
         self.failed_fetches = 0
@@ -52,7 +52,7 @@ class Traffic:
         self._offset = 0
 
     def look(self, log: Log | None, *, leading: bool) -> None:
-        """Takes up what was appended since the last look; `log` and `leading` are what counts from now on."""
+        """Counts the appends since the last look; from now on `log` and `leading` apply."""
         before = self._log
         if before is not None:
             appended = before.segments.appended_bytes - self._bytes
@@ -73,7 +73,7 @@ class Traffic:
         return self
 
     def add(self, other: Traffic) -> None:
-        """Adds the traffic of another partition, or of one that is gone."""
+        """Adds the traffic of another partition, or of a deleted one."""
         self.records_in += other.records_in
         self.bytes_in += other.bytes_in
         self.bytes_out += other.bytes_out

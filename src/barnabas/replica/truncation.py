@@ -34,14 +34,14 @@ class Truncation:
 
 
 def truncation_offset(log: Log, leader_epoch: int, leader_end_offset: int) -> int:
-    """Where to cut a log whose leader says that `leader_epoch`, the largest it has that is not above the follower's,
-    ends at `leader_end_offset`.
+    """Where to cut a log whose leader tells that `leader_epoch` ends at `leader_end_offset`; that is the leader's
+    largest epoch not above the follower's.
 
-    Where this log does not know that epoch, its largest smaller one's end counts, and the leader is asked again.
+    If this log lacks that epoch, the end of its next smaller one counts, and the leader is asked again.
     """
     epoch, end_offset = log.end_offset_for_epoch(leader_epoch)
     if epoch == NO_EPOCH:
-        # No epoch of this log is that old: only what the leader says is known.
+        # No epoch of this log is that old: only the leader's answer is known.
         return min(leader_end_offset, log.log_end_offset)
     if epoch != leader_epoch:
         return min(end_offset, log.log_end_offset)
@@ -51,21 +51,21 @@ def truncation_offset(log: Log, leader_epoch: int, leader_end_offset: int) -> in
 def truncation(log: Log, leader_epoch: int, leader_end_offset: int) -> Truncation:
     """What an answer to OffsetForLeaderEpoch means for `log`."""
     if leader_end_offset == NO_OFFSET:
-        # The leader knows no epoch that old: up to the high watermark the logs agree.
+        # The leader knows no epoch that old: the logs agree up to the high watermark.
         return Truncation(min(log.high_watermark, log.log_end_offset), complete=True)
     if leader_epoch == NO_EPOCH:
-        # Version 0 of the answer does not name the epoch (before KIP-279), and there is but one to ask about.
+        # Version 0 of the answer does not name the epoch (before KIP-279), and there is only one to ask about.
         return Truncation(min(leader_end_offset, log.log_end_offset), complete=True)
     known_epoch, _ = log.end_offset_for_epoch(leader_epoch)
     return Truncation(truncation_offset(log, leader_epoch, leader_end_offset), known_epoch in (NO_EPOCH, leader_epoch))
 
 
 def truncation_by_two_ends(log: Log, last_epoch_end: int, end_before: int, *, leader_begins_there: bool) -> Truncation:
-    """What two answers of version 0 mean, which name no epoch: about the log's last epoch, and about the number before.
+    """Combines two answers of version 0, which name no epoch: for the log's last epoch, and for the preceding number.
 
-    Only a leader that has records of an epoch lets it end elsewhere than the number before; or one whose log begins
-    where both end, and then whatever differs before is deleted there. Apache's follower asks the first question alone,
-    and keeps what its leader never had (KIP-279).
+    The two ends differ only if the leader has records of the last epoch. If they are equal and the leader's log begins
+    there, all differing records are deleted on the leader. Apache's follower asks only the first question, and keeps
+    records that its leader never had (KIP-279).
     """
     if end_before != last_epoch_end or leader_begins_there:
         return Truncation(min(last_epoch_end, log.log_end_offset), complete=True)
@@ -73,12 +73,12 @@ def truncation_by_two_ends(log: Log, last_epoch_end: int, end_before: int, *, le
 
 
 def parting_offset(log: Log, records: Bytes, leader_epoch: int) -> int | None:
-    """Where `log` parts from its leader's, which goes on at this one's end with `records` of an older epoch than this
-    log already has; None where it does not.
+    """Where `log` parts from its leader's log, which continues at this log's end with `records` of an older epoch than
+    this log already has; None where it does not.
 
-    Epochs only rise along a log, so the leader has nothing of what was written here in a later epoch. It lost that
-    epoch's beginning with the power, or this log did and then went on in it: both have the epoch, and neither a fetch's
-    answer nor OffsetForLeaderEpoch shows it. Apache's follower appends, with falling epochs, and differs for ever.
+    Epochs only rise along a log, so the leader lacks the records written here in a later epoch. Either log lost that
+    epoch's beginning in a power loss and then went on in it: both have the epoch, and neither a fetch's answer nor
+    OffsetForLeaderEpoch shows it. Apache's follower appends, with falling epochs, and differs forever.
 
     Where this log has epochs after `leader_epoch`, the znodes were restored: the leader's log falls back there as well.
     """
@@ -88,14 +88,14 @@ def parting_offset(log: Log, records: Bytes, leader_epoch: int) -> int | None:
     if not NO_EPOCH < epoch < log.leader_epochs.latest_epoch <= leader_epoch:
         return None
     later = log.leader_epochs.first_after(epoch)
-    # An epoch that began at the end has no record: it only leaves the cache (`Log.append_as_follower`).
+    # An epoch that began at the end has no record: it is only dropped from the cache (`Log.append_as_follower`).
     return later.start_offset if later is not None and later.start_offset < log.log_end_offset else None
 
 
 def epoch_request(
     replica_id: int, partitions: Iterable[tuple[TopicPartition, int, int]]
 ) -> OffsetForLeaderEpochRequest:
-    """Asks where epochs end; `partitions` come with their current leader epoch and their log's last epoch."""
+    """Asks for epochs' end offsets; `partitions` come with their current leader epoch and their log's last epoch."""
     topics: dict[str, Topic] = {}
     for (name, number), current_leader_epoch, last_epoch in partitions:
         topics.setdefault(name, Topic(name)).partitions.append(AskedPartition(number, current_leader_epoch, last_epoch))

@@ -53,14 +53,14 @@ class ZkAlterPartitionManager:
     ) -> None:
         if self._closed:
             return
-        # A change that still waits was made void by a LeaderAndIsr: nobody wants its answer any more.
+        # A waiting change was made void by a LeaderAndIsr: nobody waits for its answer any more.
         self._unwritten.pop(topic_partition, None)
         self._unwritten[topic_partition] = (LeaderIsrAndControllerEpoch(sent, controller_epoch), answered)
         if self._writing is None or self._writing.done():
             self._writing = self._tasks.begin(self._write(), "isr-change-writer")
 
     def close(self) -> None:
-        """Writes nothing any more; what was not answered never is."""
+        """Writes nothing any more; unanswered changes are never answered."""
         self._closed = True
         self._unwritten.clear()
         for task in (self._writing, self._propagating):
@@ -74,7 +74,7 @@ class ZkAlterPartitionManager:
             try:
                 outcome = await self._update_leader_and_isr(topic_partition, wanted)
             except ZooKeeperError as error:
-                # Whether it was done is unknown; if it was, the next attempt finds it so.
+                # Whether it was written is unknown; if it was, the next attempt finds it so.
                 logger.warning("the isr of %s is not written, trying again: %s", topic_partition, error)
                 await asyncio.sleep(RETRY_BACKOFF_MS / 1000)
                 continue
@@ -87,11 +87,11 @@ class ZkAlterPartitionManager:
     async def _update_leader_and_isr(
         self, topic_partition: TopicPartition, wanted: LeaderIsrAndControllerEpoch
     ) -> LeaderAndIsr | ErrorCode:
-        """``ReplicationUtils.updateLeaderAndIsr``: a state that is as wanted already was written by an attempt whose
-        answer was lost.
+        """``ReplicationUtils.updateLeaderAndIsr``: if the state already has the wanted value, an attempt whose answer
+        was lost wrote it.
 
-        Who finds a later leader epoch is told as by a controller that it was deposed. (Apache's hears only that the
-        version is another, and where its replica was moved away unseen leads on.)
+        A leader that finds a later leader epoch is told that it was deposed, as a controller would. (Apache's learns
+        only that the version differs, and leads on if its replica was moved away meanwhile.)
         """
         sent = wanted.leader_and_isr
         path = TopicPartitionStateZNode.path(topic_partition)
@@ -101,7 +101,7 @@ class ZkAlterPartitionManager:
             return sent.with_partition_epoch(version)
         states = await self._zk.get_topic_partition_states([topic_partition])
         state = states.get(topic_partition)
-        if state is None:  # it is gone, or cannot be read
+        if state is None:  # deleted or unreadable
             return ErrorCode.INVALID_UPDATE_VERSION
         found = state.leader_and_isr
         if TopicPartitionStateZNode.encode(state) == data:
