@@ -34,8 +34,8 @@ _LEGACY_TIMESTAMP: Final = Struct(">q")
 LEGACY_MINIMUM: Final = LOG_OVERHEAD + 14
 
 Header: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
-"""As `HEADER` has it: base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base and largest
-timestamp, producer id and epoch, base sequence, how many records."""
+"""In the order of `HEADER`: base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base and
+largest timestamp, producer id and epoch, base sequence, number of records."""
 
 
 class CorruptBatch(ValueError):
@@ -115,7 +115,7 @@ class StoredBatch:
 
 
 def parse(buffer: Bytes, start: int, position: int) -> StoredBatch:
-    """The header at `start` of `buffer`, which stands at `position` of its file. The buffer holds the header whole."""
+    """The header at `start` of `buffer`, which lies at `position` of its file. The buffer must hold all of it."""
     magic = buffer[start + MAGIC_AT]
     if magic == 2:
         (
@@ -134,7 +134,7 @@ def parse(buffer: Bytes, start: int, position: int) -> StoredBatch:
     if length < LEGACY_MINIMUM - LOG_OVERHEAD + 8 * magic:
         raise CorruptBatch(f"the message at position {position} has length {length}")
     timestamp = _LEGACY_TIMESTAMP.unpack_from(buffer, start + 18)[0] if magic else NO_TIMESTAMP
-    # The offset of a compressed wrapper is that of its last message; the first offset takes unpacking it.
+    # A compressed wrapper has the offset of its last message; the first offset requires unpacking.
     return StoredBatch(
         position, length + LOG_OVERHEAD, offset, offset, -1, magic, crc, attributes, timestamp, timestamp, -1, -1, -1, 1
     )
@@ -147,7 +147,7 @@ def header_at(buffer: Bytes, start: int) -> Header:
 
 
 def prefix(buffer: Bytes, start: int) -> tuple[int, int]:
-    """Base offset and whole size of the batch at `start`."""
+    """Base offset and total size of the batch at `start`."""
     base_offset, length = PREFIX.unpack_from(buffer, start)
     return base_offset, length + LOG_OVERHEAD
 
@@ -159,20 +159,20 @@ def last_offset_delta(buffer: Bytes, start: int) -> int:
 
 
 def header_bytes(buffer: Bytes, start: int) -> int:
-    """How many bytes `parse` needs of the batch at `start`; the first 17 of them are there already."""
+    """How many bytes `parse` needs of the batch at `start`; the buffer already holds the first 17."""
     magic = buffer[start + MAGIC_AT]
     return HEADER_BYTES if magic == 2 else LEGACY_MINIMUM
 
 
 def crc_is_valid(buffer: memoryview, start: int, batch: StoredBatch) -> bool:
-    """Whether the stored CRC is that of the bytes: CRC-32C for magic 2, zlib's CRC-32 before."""
+    """Whether the stored CRC matches the bytes: CRC-32C for magic 2, zlib's CRC-32 before."""
     if batch.magic == 2:
         return bool(crc32c(buffer[start + ATTRIBUTES_AT : start + batch.size]) == batch.crc)
     return zlib.crc32(buffer[start + MAGIC_AT : start + batch.size]) == batch.crc
 
 
 def batches_in(buffer: Bytes) -> Iterator[tuple[int, StoredBatch]]:
-    """Every whole batch of `buffer` with its start there; a partial one at the end is left out."""
+    """Every whole batch of `buffer` with its start there; a partial one at the end is omitted."""
     start = 0
     end = len(buffer)
     while end - start >= LEGACY_MINIMUM:

@@ -27,7 +27,7 @@ class CheckpointedLogs(ABC):
     def __init__(self, disk: Disk, dirs: dict[str, LogDir]) -> None:
         self._disk = disk
         self._dirs = dirs
-        # One of each for all logs: a broker may have a hundred thousand.
+        # One callback of each kind for all logs: a broker may have a hundred thousand.
         self._on_cleaned_offset: LogChange = lambda log: self._checkpoint_cleaned_offsets_in(log.log_dir)
         self._on_recovery_point: LogChange = lambda log: self._checkpoint_recovery_points_in(log.log_dir)
         self._on_log_start_offset: LogChange = lambda log: self._checkpoint_log_start_offsets_in(log.log_dir)
@@ -35,7 +35,7 @@ class CheckpointedLogs(ABC):
     @property
     @abstractmethod
     def all_logs(self) -> list[Log]:
-        """The logs of all directories, also those on their way to another."""
+        """The logs of all directories, including those that are moving to another directory."""
 
     def checkpoint_recovery_points(self) -> None:
         for log_dir in self._dirs.values():
@@ -45,7 +45,7 @@ class CheckpointedLogs(ABC):
         self._checkpoint(log_dir, RECOVERY_POINTS, {p: log.recovery_point for p, log in self._in(log_dir)})
 
     def _checkpoint_cleaned_offsets_in(self, log_dir: LogDir) -> None:
-        """Writes the cleaned offsets of logs that the cleaner has been to (``cleaner-offset-checkpoint``)."""
+        """Writes how far the cleaner has come in the logs that it has cleaned (``cleaner-offset-checkpoint``)."""
         cleaned = {p: log.cleaned_offset for p, log in self._in(log_dir) if log.cleaned_offset > log.log_start_offset}
         self._checkpoint(log_dir, CLEANER_OFFSETS, cleaned)
 
@@ -54,7 +54,7 @@ class CheckpointedLogs(ABC):
             self._checkpoint_log_start_offsets_in(log_dir)
 
     def _checkpoint_log_start_offsets_in(self, log_dir: LogDir) -> None:
-        """Writes the starts of logs whose first segment does not tell them by itself."""
+        """Writes the start offsets of logs whose first segment does not begin there."""
         started = {
             p: log.log_start_offset
             for p, log in self._in(log_dir)
@@ -63,7 +63,7 @@ class CheckpointedLogs(ABC):
         self._checkpoint(log_dir, LOG_START_OFFSETS, started)
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Writes the high watermarks, each in the directory that holds its log; those of future logs as they are."""
+        """Writes the high watermarks, each in the directory that holds its log; future logs' lines stay as they are."""
         for log_dir in self._dirs.values():
             here = {
                 p: log.high_watermark if log.is_future else high_watermarks[p]
@@ -92,7 +92,7 @@ class CheckpointedLogs(ABC):
             log_dir.failed(error, f"writing {name}")
 
     def _sync(self, log_dir: LogDir) -> None:
-        """Makes what was renamed in the directory last."""
+        """Makes renames in the directory durable."""
         if not log_dir.online:
             return
         try:

@@ -26,7 +26,7 @@ def encode_lines(lines: list[str]) -> bytes:
 
 
 def decode_lines(data: bytes, path: str) -> list[list[str]]:
-    """The fields of each line. Raises `CorruptCheckpoint`, also where the last line has lost its end."""
+    """The fields of each line. Raises `CorruptCheckpoint`, also if the last line is incomplete."""
     try:
         version, count, *lines = data.decode("utf-8").split("\n")
         expected = int(count)
@@ -48,11 +48,10 @@ def write_offsets(disk: Disk, directory: str, name: str, offsets: Mapping[TopicP
 
 
 def read_offsets(disk: Disk, directory: str, name: str, skip: Skip = told) -> dict[TopicPartition, int]:
-    """The offsets in a checkpoint file; none where there is no file.
+    """The offsets in a checkpoint file; none if there is no file.
 
-    A line that cannot be read is passed over, and so is a file that has lost one; `skip` is told of it. Each of these
-    offsets has a safe substitute, found by reading more of the log (recovery points), from the leader (high watermarks)
-    or from the segments.
+    An unreadable line is skipped, and so is a file that has lost one; `skip` is told. Each of these offsets has a safe
+    substitute: reading more of the log (recovery points), the leader (high watermarks), or the segments.
     """
     path = f"{directory}/{name}"
     if not disk.exists(path):

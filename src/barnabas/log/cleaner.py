@@ -43,7 +43,7 @@ from barnabas.runtime.descriptors import are_exhausted
 logger = logging.getLogger(__name__)
 
 PIECE_BYTES: Final = 128 * 1024
-"""How many bytes of records are worked on before the loop's other work gets its turn."""
+"""How many bytes of records are processed before the loop's other work gets its turn."""
 
 
 class CleaningAborted(Exception):
@@ -75,7 +75,7 @@ class LogToClean:
 
 
 def log_to_clean(log: Log, now_ms: int) -> LogToClean:
-    """Where the dirty part begins and ends (``LogCleanerManager.cleanableOffsets``)."""
+    """The log with the start and end of its dirty part (``LogCleanerManager.cleanableOffsets``)."""
     first_dirty = log.cleaned_offset
     if not log.log_start_offset <= first_dirty <= log.log_end_offset:
         first_dirty = log.log_start_offset
@@ -88,7 +88,7 @@ def log_to_clean(log: Log, now_ms: int) -> LogToClean:
         bound = min(
             [bound, *(segment.base_offset for segment, _ in dirty if segment.largest_timestamp > young_from_ms)]
         )
-    # A segment counts only where all of it is below the bound.
+    # A segment counts only if all of it is below the bound.
     cleanable = [(segment, end) for segment, end in dirty if end <= bound]
     first_uncleanable = cleanable[-1][1] if cleanable else first_dirty
     oldest_ms = min((timestamp for segment, _ in dirty if (timestamp := _first_timestamp(segment)) > 0), default=now_ms)
@@ -103,7 +103,7 @@ def log_to_clean(log: Log, now_ms: int) -> LogToClean:
 
 
 def rolled_segments(log: Log) -> list[tuple[Segment, int]]:
-    """All but the active segment, each with the offset at which the next one begins."""
+    """All segments but the active one, each with the offset at which the next one begins."""
     segments = log.segments
     return [(segment, following.base_offset) for segment, following in pairwise(segments)]
 
@@ -147,11 +147,11 @@ class LogCleaner:
     async def run(self) -> None:
         while True:
             cleaned = await self.clean_filthiest()
-            # Many small logs come to many flushes: others have their turn after each.
+            # Many small logs cause many flushes: other work has its turn after each.
             await asyncio.sleep(0 if cleaned else self._backoff_ms / 1000)
 
     async def clean_filthiest(self) -> bool:
-        """Makes a pass over the dirtiest log, if one is due. False where none was, or its directory failed."""
+        """Makes a pass over the dirtiest log, if one is due. False if none was, or its directory failed."""
         now_ms = self._clock.now_ms()
         due: list[LogToClean] = []
         for partition, log in self._logs().items():
@@ -160,7 +160,7 @@ class LogCleaner:
             try:
                 candidate = log_to_clean(log, now_ms)
             except Exception as error:
-                if not are_exhausted(error):  # then it is looked at again
+                if not are_exhausted(error):  # otherwise it is tried again
                     self._set_aside(partition, log, error)
                 continue
             if candidate.is_due:
@@ -180,7 +180,7 @@ class LogCleaner:
             filthiest.log.log_dir.failed(error, "cleaning a log")
             return False
         except Exception as error:
-            # Whatever it is, as in Apache's: the cause lies in this log, and the others are to be cleaned.
+            # Any error, as in Apache's: the cause lies in this log, and the others must still be cleaned.
             self._set_aside(partition, filthiest.log, error)
         return True
 
@@ -207,12 +207,12 @@ class LogCleaner:
                 f"the map of keys has no room for one batch at offset {cleanable.first_dirty_offset}: "
                 "log.cleaner.dedupe.buffer.size is too small"
             )
-        # Below the recovery point a gap is from compaction, whatever the topic's policy is by the next start.
+        # Below the recovery point a gap is from compaction, even if the topic's policy changes before the next start.
         log.flush(now_ms=self._clock.now_ms(), up_to=end_offset)
         self._checkpoint_flushed(log)
         before = [(segment, end) for segment, end in rolled_segments(log) if segment.base_offset < end_offset]
         horizon_ms = self._old_tombstone_horizon_ms(log, cleanable.first_dirty_offset)
-        # The map may end within the last segment, whose index is made anew of all its transactions.
+        # The map may end within the last segment; its new index needs all of its transactions.
         aborted = log.aborted_transactions(log.log_start_offset, before[-1][1])
         compaction = Compaction(
             offsets,
@@ -242,7 +242,7 @@ class LogCleaner:
         )
 
     async def _map(self, cleanable: LogToClean, version: int, offsets: OffsetMap) -> None:
-        """Fills `offsets` from the dirty part, until it has no more room: then the pass ends before that batch."""
+        """Fills `offsets` from the dirty part until it is full: then the pass ends before that batch."""
         log, start = cleanable.log, cleanable.first_dirty_offset
         transactions = CleanedTransactions(log.aborted_transactions(start, cleanable.first_uncleanable_offset))
         for segment, end in rolled_segments(log):
@@ -265,17 +265,17 @@ class LogCleaner:
                             return
                 offsets.latest_offset = max(offsets.latest_offset, batch.last_offset)
                 await self._breathe(log, version, batch.size)
-            # Where compaction took the last batches before, there is a gap.
+            # If compaction removed the last batches before, there is a gap.
             offsets.latest_offset = max(offsets.latest_offset, end - 1)
 
     def _old_tombstone_horizon_ms(self, log: Log, first_dirty_offset: int) -> int:
-        """Tombstones of magic 0 and 1 may go from segments whose files were written before this."""
+        """Tombstones of magic 0 and 1 may be removed from segments whose files are older than this."""
         clean = [segment for segment, end in rolled_segments(log) if end <= first_dirty_offset]
         return self._disk.modified_ms(clean[-1].path) - log.settings.delete_retention_ms if clean else 0
 
     @staticmethod
     def _groups(log: Log, segments: list[Segment], first_uncleanable_offset: int) -> list[list[Segment]]:
-        """Runs of segments that together are no larger than one may be (``groupSegmentsBySize``)."""
+        """Runs of segments that together are no larger than one segment may be (``groupSegmentsBySize``)."""
         groups: list[list[Segment]] = []
         size = index_size = time_index_size = 0
         for number, segment in enumerate(segments):
@@ -324,17 +324,17 @@ class LogCleaner:
                 cleaned.txn_index.append(transaction)
             cleaned.become_inactive(sync=False)
             cleaned.flush()
-            # Records without timestamps are as old as their file, and do not become younger by this.
+            # Records without timestamps are as old as their file, and must not become younger.
             self._disk.set_modified_ms(cleaned.path, self._disk.modified_ms(group[-1].path))
             self._look_again(log, version)
         except (Exception, asyncio.CancelledError):
-            # A coroutine that is only thrown away removes nothing: the next start does.
+            # An abandoned coroutine removes nothing: the next start does.
             cleaned.remove_files()
             raise
         log.replace_segments(cleaned, group)
 
     async def _breathe(self, log: Log, version: int, worked_bytes: int) -> None:
-        """Lets other work have its turn now and then, and slows down to what is allowed."""
+        """Lets other work have its turn now and then, and slows down to the allowed rate."""
         self._bytes_in_piece += worked_bytes
         if self._bytes_in_piece < PIECE_BYTES:
             return

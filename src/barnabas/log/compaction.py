@@ -29,9 +29,9 @@ from barnabas.wire.errors import WireError
 from barnabas.wire.records import DELETE_HORIZON, Record
 
 ENTRY_BYTES: Final = 200
-"""What one key costs in memory: its bytes or digest, the offset, and their place in the dict."""
+"""What one key costs in memory: its bytes or digest, the offset, and their entry in the dict."""
 _DIGEST_FROM: Final = 17
-"""Keys from this length on are kept as MD5 digests, as Kafka keeps all; shorter ones as they are."""
+"""Keys from this length on are kept as MD5 digests, as Kafka keeps all; shorter keys unchanged."""
 
 
 class OffsetMap:
@@ -42,14 +42,14 @@ class OffsetMap:
     def __init__(self, memory_bytes: int) -> None:
         self.slots = max(1, memory_bytes // ENTRY_BYTES)
         self.latest_offset = NO_OFFSET
-        """Everything up to here is mapped."""
+        """All offsets up to here are mapped."""
         self._offsets: dict[bytes, int] = {}
 
     def __len__(self) -> int:
         return len(self._offsets)
 
     def put(self, key: bytes, offset: int) -> bool:
-        """False when there is no room for another key."""
+        """Adds a key; False when there is no room for another one."""
         place = _place(key)
         if len(self._offsets) >= self.slots and place not in self._offsets:
             return False
@@ -61,12 +61,12 @@ class OffsetMap:
 
 
 def _place(key: bytes) -> bytes:
-    # A digest has 16 bytes and gets one more, so that no short key is taken for it.
+    # A digest of 16 bytes gets one more, so that no short key equals it.
     return key if len(key) < _DIGEST_FROM else hashlib.md5(key, usedforsecurity=False).digest() + b"#"
 
 
 def records_in(batch: StoredBatch, data: bytes) -> list[Record]:
-    """The records of a batch of the log. Raises `CorruptBatch`, with its offset."""
+    """The records of a batch of the log. Raises `CorruptBatch`, with the batch's offset."""
     try:
         return wire_records.records_of(memoryview(data), 0, len(data))
     except WireError as error:
@@ -81,7 +81,7 @@ class LastRecord(NamedTuple):
 
 
 def last_records_of(producers: ProducerStateManager) -> dict[int, LastRecord]:
-    """Where each known producer stands."""
+    """The last record of each known producer."""
     return {
         entry.producer_id: LastRecord(entry.last_offset if entry.batches else None, entry.producer_epoch)
         for entry in producers.entries.values()
@@ -94,10 +94,10 @@ class CleanedTransactions:
     def __init__(self, aborted: Sequence[AbortedTxn]) -> None:
         self._coming = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
         self._ongoing_aborted: dict[int, tuple[AbortedTxn, bool]] = {}
-        """By producer: the transaction, and whether a batch of it is still in the log."""
+        """By producer: the transaction, and whether one of its batches is still in the log."""
         self._ongoing_committed: dict[int, None] = {}
         self.kept: list[AbortedTxn] = []
-        """Aborted transactions of which something is left: entries of the cleaned segment's index."""
+        """Aborted transactions with remaining batches: entries of the cleaned segment's index."""
 
     def data_is_aborted(self, batch: StoredBatch) -> bool:
         self._begin_up_to(batch.last_offset)
@@ -112,16 +112,16 @@ class CleanedTransactions:
         return True
 
     def marker_is_alone(self, batch: StoredBatch, data: bytes) -> bool:
-        """Whether nothing of the transaction that the control batch ends is left. Raises `CorruptBatch`."""
+        """Whether no batch is left of the transaction that this control batch ends. Raises `CorruptBatch`."""
         self._begin_up_to(batch.last_offset)
         if batch.record_count == 0:
-            return True  # cleaned already, and kept for its producer's sake
+            return True  # cleaned already; its producer's state needs it
         try:
             marker = end_txn_marker(data)
         except WireError as error:
             raise CorruptBatch(f"the control batch at offset {batch.base_offset} cannot be read: {error}") from None
         if marker is None:
-            return False  # a control batch of another kind
+            return False  # another kind of control batch
         if not marker.is_abort:
             return self._ongoing_committed.pop(batch.producer_id, self) is self
         transaction, has_batches = self._ongoing_aborted.pop(batch.producer_id, (None, False))
@@ -167,8 +167,8 @@ class Compaction:
         self.counted = Counted()
 
     def cleaned(self, batch: StoredBatch, data: bytes, *, keep_old_tombstones: bool) -> bytes | None:
-        """What is left of a batch, None where nothing is. `keep_old_tombstones` is for magic 0 and 1, which have no
-        delete horizon. Raises `CorruptBatch`."""
+        """The rest of a batch after cleaning, or None. `keep_old_tombstones` is for magic 0 and 1, which have no delete
+        horizon. Raises `CorruptBatch`."""
         counted = self.counted
         counted.bytes_read += batch.size
         horizon_ms = _delete_horizon_ms(batch)
@@ -225,5 +225,5 @@ class Compaction:
 
 
 def _delete_horizon_ms(batch: StoredBatch) -> int | None:
-    """When the batch's tombstones, or its marker, may go."""
+    """When the batch's tombstones, or its marker, may be removed."""
     return batch.base_timestamp if batch.magic == 2 and batch.attributes & DELETE_HORIZON else None

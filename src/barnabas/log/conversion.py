@@ -32,7 +32,7 @@ _REBUILT_BYTES_MIN: Final = 1024 * 1024
 
 _SLICE: Final = 256
 _RECORD_COST: Final = 8 * 1024
-"""10 µs, to read or to write one."""
+"""10 µs, to read or to write a record."""
 _PIECE_COST: Final = 1024 * 1024
 _BYTE_COST: Final = 256
 """A millisecond or so, to compress a piece; thirty at the highest level."""
@@ -40,24 +40,24 @@ _BYTE_COST: Final = 256
 Steps: TypeAlias = Generator[int, None, memoryview]
 
 
-# Bounds of what a batch may unpack to when it is written anew, in memory and in one go. Producers bound their batches
-# before they compress them, by what a topic takes (``max.message.bytes``) or less.
+# Limits of a batch's unpacked size when it is rewritten, in memory and at once. Producers limit their batches before
+# they compress them, by the topic's ``max.message.bytes`` or less.
 
 
 def _recompressed_bytes_max(settings: LogSettings) -> int:
-    """The bound where the records' bytes stay as they are."""
+    """The limit if the records' bytes stay as they are."""
     return max(_RECOMPRESSED_BYTES_MIN, _RECOMPRESSED_RATIO * settings.max_message_bytes)
 
 
 def _rebuilt_bytes_max(settings: LogSettings) -> int:
-    """The bound where every record is read and written, 10 µs each."""
+    """The limit if every record is read and written, 10 µs each."""
     return max(_REBUILT_BYTES_MIN, settings.max_message_bytes)
 
 
 def converted(topic_partition: TopicPartition, settings: LogSettings, records: Bytes) -> Steps:
     """Messages of magic 0 and 1 as one batch of magic 2, which is what a log holds since 3.0 (KIP-724).
 
-    Whether the topic takes their keys and timestamps is judged by that batch.
+    That batch decides whether the topic accepts their keys and timestamps.
     """
     magic = records[MAGIC_AT]
     view = memoryview(records)
@@ -88,7 +88,7 @@ def converted(topic_partition: TopicPartition, settings: LogSettings, records: B
 
 
 def _built(slices: Iterator[list[wire_records.Record]], codec: Codec, settings: LogSettings, **of_batch: Any) -> Steps:
-    """A batch of the records, of which there is one at least, numbered from 0 on."""
+    """A batch of the records, at least one, numbered from 0."""
     offsets = count()
     base_timestamp = max_timestamp = None
     body = bytearray(HEADER_BYTES)
@@ -112,7 +112,7 @@ def _built(slices: Iterator[list[wire_records.Record]], codec: Codec, settings: 
 
 
 def _packed(body: bytearray, record_count: int, codec: Codec, settings: LogSettings, **of_batch: Any) -> Steps:
-    """A batch of the records that lie encoded in `body`, behind the room for a header."""
+    """A batch of the records encoded in `body`, after the room for a header."""
     if codec is not Codec.NONE:
         packed = bytearray(HEADER_BYTES)
         for piece in compressed_pieces(codec, memoryview(body)[HEADER_BYTES:], settings.compression_level):
@@ -154,7 +154,7 @@ def _wrapping_codec(topic_partition: TopicPartition, message: StoredBatch, is_al
 def _inner_messages(
     topic_partition: TopicPartition, settings: LogSettings, wrapper: StoredBatch, view: memoryview, codec: Codec
 ) -> Generator[int, None, list[wire_records.Record]]:
-    """The messages in the wrapper in `view`; half a message at the end is left out, as Kafka does."""
+    """The messages in the wrapper in `view`; an incomplete last message is omitted, as in Kafka."""
     inner = wire_records.unwrapped(view, wrapper.magic, codec, _rebuilt_bytes_max(settings))
     yield len(inner)
     found: list[wire_records.Record] = []
@@ -184,7 +184,7 @@ def _inner_messages(
 
 
 def rewritten(topic_partition: TopicPartition, settings: LogSettings, view: memoryview, found: Scanned) -> Steps:
-    """The batch of magic 2 in `view`, whose records were scanned, in the compression that the topic asks for."""
+    """The batch of magic 2 in `view`, whose records were scanned, in the topic's compression."""
     header = wire_records.parse_header(view)
     attributes = header.attributes
     assert settings.codec is not None

@@ -17,14 +17,14 @@ from barnabas.wire.records import ATTRIBUTES_AT, HEADER_BYTES, LOG_OVERHEAD
 def batches_to_append(
     topic_partition: TopicPartition, view: memoryview, log_start_offset: int, log_end_offset: int
 ) -> list[tuple[int, StoredBatch]]:
-    """Every whole batch of `view` with its start there; a partial one at the end is left out.
+    """Every whole batch of `view` with its start there; a partial one at the end is omitted.
 
-    Raises CORRUPT_MESSAGE, and `UnexpectedAppendOffset` where the first one begins before the log's end.
+    Raises CORRUPT_MESSAGE, and `UnexpectedAppendOffset` if the first batch begins before the log's end.
     """
     batches: list[tuple[int, StoredBatch]] = []
     next_offset = log_end_offset
     try:
-        # A follower that keeps up is sent exactly one.
+        # A follower that keeps up gets exactly one batch.
         is_one = len(view) >= HEADER_BYTES and PREFIX.unpack_from(view)[1] == len(view) - LOG_OVERHEAD
         for start, batch in ((0, parse(view, 0, 0)),) if is_one else batches_in(view):
             if batch.magic != 2:

@@ -16,7 +16,7 @@ from barnabas.runtime import Disk, File
 from barnabas.runtime.descriptors import are_exhausted
 
 GATHERED_ENTRIES: Final = 64
-"""How many new entries leave with one write: an index lags behind a segment by 256 KB, or 64 larger batches."""
+"""How many new entries one write carries: an index lags behind its segment by 256 KB, or 64 larger batches."""
 
 
 class CorruptIndex(ValueError):
@@ -24,7 +24,7 @@ class CorruptIndex(ValueError):
 
 
 def write_index(file: File, data: bytes, *, sync: bool) -> None:
-    """Makes `data` the file's content, unless it is already: after most crashes the indexes are right."""
+    """Makes `data` the file's content, unless it already is: after most crashes the indexes are right."""
     if file.size() == len(data) and file.pread(len(data), 0) == data:
         return
     file.truncate(0)
@@ -48,7 +48,7 @@ class IndexFile:
         self._entries: int | None = None
         self._rebuilding = False
         self._unwritten: list[bytes] = []
-        """The last entries, which the file does not have yet."""
+        """The last entries, which are not in the file yet."""
         if new:
             with disk.open_briefly(path, create=True) as file:
                 file.truncate(0)
@@ -66,7 +66,7 @@ class IndexFile:
         raise AssertionError("each index encodes its own entries")
 
     def _add(self, entry: bytes) -> None:
-        """Takes a new entry, which the arrays have already, for the file."""
+        """Adds a new entry, which the arrays already have, to those for the file."""
         entries = self._entries
         assert entries is not None, f"{self.path} is loaded"
         self._entries = entries + 1
@@ -82,7 +82,7 @@ class IndexFile:
         except OSError as error:
             if not are_exhausted(error):
                 raise
-            # The segment has the batch already: the entries wait for the next one.
+            # The segment already has the batch: the entries wait for the next one.
 
     def _write_out(self, file: File) -> None:
         if self._unwritten:
@@ -91,7 +91,7 @@ class IndexFile:
             self._unwritten.clear()
 
     def _load(self) -> int:
-        """Reads the file unless that was done before; returns the number of entries."""
+        """Reads the file unless it is loaded; returns the number of entries."""
         if self._entries is None:
             data = self._disk.read(self.path)
             if len(data) % self.ENTRY_SIZE:
@@ -107,7 +107,7 @@ class IndexFile:
 
     @property
     def file_size(self) -> int:
-        """The file's size, with the entries that are still to be written."""
+        """The file's size, including entries that are not written yet."""
         return self._disk.size(self.path) + len(self._unwritten) * self.ENTRY_SIZE
 
     def _cut(self, entries: int) -> None:
@@ -117,14 +117,14 @@ class IndexFile:
         self._entries = entries
 
     def rebuild(self) -> None:
-        """Drops all entries; `rebuilt` writes those that are appended from now on."""
+        """Drops all entries; later `rebuilt` writes those appended from now on."""
         self._clear()
         self._entries = 0
         self._unwritten.clear()
         self._rebuilding = True
 
     def rebuilt(self, *, sync: bool) -> None:
-        """Writes the new entries, where they differ from the file's."""
+        """Writes the new entries, if they differ from the file's."""
         self._rebuilding = False
         with self._disk.open_briefly(self.path, create=True) as file:
             write_index(file, self._encode(), sync=sync)

@@ -41,14 +41,14 @@ class LeaderEpochCache:
         self._entries: list[EpochEntry] = []
         self._unsynced = False
         self._unwritten = False
-        """Whether the file has what is before the log's start."""
+        """Whether the file still has epochs before the log's start."""
         self.latest_epoch = NO_EPOCH
         self.written_epoch = NO_EPOCH
         """The latest epoch in the file."""
 
     def load(self) -> bool:
-        """Reads the file; False where there is none, or an empty one, which Apache makes before the first record.
-        Raises ``ValueError`` for one that is no such checkpoint."""
+        """Reads the file; False if it is missing or empty; Apache makes an empty one before the first record. Raises
+        ``ValueError`` for a file that is no such checkpoint."""
         path = f"{self._directory}/{FILE_NAME}"
         data = self._disk.read(path) if self._disk.exists(path) else b""
         if not data:
@@ -59,7 +59,7 @@ class LeaderEpochCache:
                 raise ValueError(f"{path} holds {entry}")
             self._assign(entry)
         self.written_epoch = self.latest_epoch
-        self._unsynced = True  # whoever wrote it may have been killed before the sync
+        self._unsynced = True  # its writer may have been killed before the sync
         return True
 
     def moved(self, directory: str) -> None:
@@ -74,22 +74,22 @@ class LeaderEpochCache:
         return self._entries[0] if self._entries else None
 
     def begin(self, epoch: int, start_offset: int) -> None:
-        """Notes that `epoch` begins at `start_offset`, where the log ends: nothing was written in it yet."""
+        """Notes that `epoch` begins at `start_offset`, the log's end: it has no record yet."""
         assert min(epoch, start_offset) >= 0, f"epoch {epoch} at offset {start_offset}"
         self._assign(EpochEntry(epoch, start_offset))
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """Notes that the first record of `epoch` is at `start_offset`.
 
-        Entries that contradict it are dropped: it is the newer fact.
+        Entries that contradict it are dropped: this fact is newer.
         """
         self.begin(epoch, start_offset)
         self.write()
 
     def note(self, epoch: int, base_offset: int, last_offset: int) -> None:
-        """As `assign`, for a batch of a log that is scanned; the caller writes the file at the end.
+        """As `assign`, for a batch found by scanning a log; the caller writes the file at the end.
 
-        An entry that a batch contradicts is from before a truncation, or from a file that a power loss took back.
+        A contradicted entry is from before a truncation, or from a file that a power loss reverted.
         """
         if epoch >= 0 and self.epoch_for_offset(last_offset) != epoch:
             self._assign(EpochEntry(epoch, base_offset))
@@ -105,7 +105,7 @@ class LeaderEpochCache:
         self.latest_epoch = entry.epoch
 
     def end_offset_for(self, requested_epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The largest epoch not above `requested_epoch`, and where it ends; (-1, -1) where that is unknown."""
+        """The largest epoch not above `requested_epoch`, and its end offset; (-1, -1) if that is unknown."""
         entries = self._entries
         if requested_epoch == NO_EPOCH or not entries:
             return NO_EPOCH, NO_OFFSET
@@ -113,15 +113,15 @@ class LeaderEpochCache:
             return requested_epoch, log_end_offset
         higher = self._above(requested_epoch)
         if higher == len(entries):
-            # An epoch this log never saw: answering with its end would make a follower keep what it must cut.
+            # This log never had the epoch: with its end as the answer a follower would keep what it must cut.
             return NO_EPOCH, NO_OFFSET
         if higher == 0:
-            # The asked epoch is gone from the log's start; what follows begins where the first known one does.
+            # Its records are gone from the log's start; the following records begin with the first known epoch.
             return requested_epoch, entries[0].start_offset
         return entries[higher - 1].epoch, entries[higher].start_offset
 
     def epoch_for_offset(self, offset: int) -> int:
-        """The epoch in which `offset` was written, -1 where that is not known."""
+        """The epoch in which `offset` was written, -1 if that is not known."""
         at = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset)
         return self._entries[at - 1].epoch if at else NO_EPOCH
 
@@ -134,7 +134,7 @@ class LeaderEpochCache:
         return bisect_right(self._entries, epoch, key=lambda entry: entry.epoch)
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Forgets epochs that begin at `end_offset` or beyond."""
+        """Drops epochs that begin at `end_offset` or beyond."""
         entries = self._entries
         before = len(entries)
         while entries and entries[-1].start_offset >= end_offset:
@@ -145,7 +145,7 @@ class LeaderEpochCache:
                 self.write()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Forgets epochs that end before `start_offset`; the one it lies in begins there now."""
+        """Drops epochs that end before `start_offset`; the epoch that contains it begins there now."""
         entries = self._entries
         at = bisect_right(entries, start_offset, key=lambda entry: entry.start_offset)
         if at and entries[at - 1].start_offset != start_offset:
@@ -172,7 +172,7 @@ class LeaderEpochCache:
         self._unwritten = False
 
     def flush(self) -> None:
-        """Syncs the file; the caller syncs the directory, with what else is in it, for its name."""
+        """Syncs the file; the caller syncs the directory, for the file's name and others."""
         if self._unwritten:
             self.write()
         if self._unsynced:

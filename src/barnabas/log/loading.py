@@ -39,7 +39,7 @@ class DirLoading:
     def __init__(
         self, log_dir: LogDir, names: Sequence[str], load: Callable[[str], Generator[int, None, None]]
     ) -> None:
-        """`load` is given a name, and yields how many bytes it read, piece by piece."""
+        """`load` gets a name, and yields how many bytes it read, piece by piece."""
         self.log_dir = log_dir
         self.total = len(names)
         self.remaining = len(names)
@@ -48,7 +48,7 @@ class DirLoading:
         self._load = load
 
     def one_after_the_other(self) -> Generator[None, None, None]:
-        """Loads logs until none is left that nobody else loads."""
+        """Loads logs that no other task loads, until none is left."""
         while self._waiting and self.log_dir.online:
             try:
                 for size in self._load(self._waiting.pop()):
@@ -56,7 +56,7 @@ class DirLoading:
                     yield
             except LogDirFailure as failure:
                 logger.error("%s", failure)
-                if failure.passing:  # without this log its partition would be taken for a new one
+                if failure.passing:  # without this log its partition would count as new
                     self.log_dir.failed(failure, failure.cause, half_done=True)
             except OSError as error:
                 self.log_dir.failed(error, "loading the logs", half_done=True)
@@ -65,7 +65,7 @@ class DirLoading:
 
 
 async def load_all(loadings: Sequence[DirLoading], logs_at_once: int, clock: Clock) -> None:
-    """Returns when all logs are loaded, and tells now and then how far it is."""
+    """Returns when all logs are loaded, and reports progress now and then."""
     workers = [loading.one_after_the_other() for loading in loadings for _ in range(logs_at_once)]
     told_ms = clock.monotonic_ms()
     while workers:
@@ -85,7 +85,7 @@ async def load_all(loadings: Sequence[DirLoading], logs_at_once: int, clock: Clo
 
 
 def _stepped(worker: Generator[None, None, None]) -> bool:
-    """Takes one step; False where nothing was left to do."""
+    """Takes one step; False if nothing was left to do."""
     try:
         next(worker)
     except StopIteration:

@@ -59,7 +59,7 @@ DEFAULT_PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 
 _CLIENT: Final = AppendOrigin.CLIENT
 _STAMP: Final = Struct(">qii").pack_into
-"""Base offset, length and leader epoch: the head of a batch, which its CRC does not cover."""
+"""Base offset, length and leader epoch: the start of a batch, which its CRC does not cover."""
 
 
 class Log(ReadableLog):
@@ -67,7 +67,7 @@ class Log(ReadableLog):
 
     @classmethod
     def open(cls, *arguments: Any, **options: Any) -> Log:
-        """As `opening`, in one go."""
+        """As `opening`, without pauses."""
         return at_once(cls.opening(*arguments, **options))
 
     @classmethod
@@ -87,10 +87,10 @@ class Log(ReadableLog):
         producer_id_expiration_ms: int = DEFAULT_PRODUCER_ID_EXPIRATION_MS,
         jitter: Callable[[int], int] = lambda bound: 0,
     ) -> Generator[int, None, Log]:
-        """Loads what is in `directory`, or begins an empty log there; yields after each piece how many bytes it read.
+        """Loads the files in `directory`, or begins an empty log there; yields after each piece how many bytes it read.
 
         `clean`: the last stop was a clean one; otherwise every batch from the recovery point on is checked and the log
-        ends before the first bad one. A new log writes `topic_id` down; in any other log it must agree.
+        ends before the first bad one. A new log stores `topic_id`; any other log must have the same id.
         """
         if log_dir is None:
             log_dir = LogDir(directory.rpartition("/")[0])
@@ -131,7 +131,7 @@ class Log(ReadableLog):
         origin: AppendOrigin = AppendOrigin.CLIENT,
         unpacking: Unpacking | None = None,
     ) -> AppendInfo:
-        """Appends one batch; what is not a whole batch after it is left out. A writable buffer is stamped in place.
+        """Appends one batch; bytes after it that are no whole batch are omitted. A writable buffer is stamped in place.
 
         Raises `TakesLong`, and `KafkaError`: CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE,
         RECORD_LIST_TOO_LARGE, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE,
@@ -165,7 +165,7 @@ class Log(ReadableLog):
         _STAMP(view, 0, first_offset, size - LOG_OVERHEAD, leader_epoch)
         segment = None
         try:
-            if leader_epoch != self.leader_epochs.written_epoch:  # a smaller one where znodes were restored
+            if leader_epoch != self.leader_epochs.written_epoch:  # a smaller one if znodes were restored
                 self.leader_epochs.assign(leader_epoch, first_offset)
             segments = self.segments
             if segments.active.size + size > settings.segment_bytes or segments.should_roll(
@@ -189,7 +189,7 @@ class Log(ReadableLog):
         )  # fmt: skip
 
     def _told_again(self, duplicate: BatchMetadata) -> AppendInfo:
-        """The answer to a batch that is in the log already."""
+        """The answer to a batch that the log already has."""
         time_ms = duplicate.timestamp if self.settings.log_append_time else NO_TIMESTAMP
         return AppendInfo(
             duplicate.first_offset, duplicate.last_offset, time_ms, self.log_start_offset,
@@ -203,10 +203,10 @@ class Log(ReadableLog):
         batches: list[tuple[int, StoredBatch]],
         marker: EndTxnMarker | None = None,
     ) -> None:
-        """Takes up `batches` of the segment, each with its start in `view`; `marker` is that of a single batch."""
+        """Applies `batches` of the segment, each with its start in `view`; `marker` is that of a single batch."""
         producers = self.producers
         for start, batch in batches:
-            # From here on the offsets are taken, even where a write to an index below fails.
+            # From here on the offsets are used, even if a write to an index below fails.
             next_offset = self.log_end_offset = batch.last_offset + 1
             if batch.producer_id != NO_PRODUCER_ID:
                 if batch.attributes & CONTROL:
@@ -226,7 +226,7 @@ class Log(ReadableLog):
     # Appending as a follower
 
     def append_as_follower(self, records: Bytes, *, now_ms: int) -> bool:
-        """Appends what the leader sent, offsets and epochs as they are; a partial batch at the end is left out.
+        """Appends the leader's batches with their offsets and epochs; a partial batch at the end is omitted.
 
         False when there was no whole batch. Raises CORRUPT_MESSAGE, `UnexpectedAppendOffset`, `LogDirFailure`.
         """
@@ -241,8 +241,8 @@ class Log(ReadableLog):
         try:
             for run in self.segments.runs(batches, now_ms, self._roll):
                 for _, batch in run:
-                    # A batch of an older epoch takes back a later epoch that began here without a record, while this
-                    # log led.
+                    # A batch of an older epoch removes a later epoch that began here without a record, while this log
+                    # led.
                     if (
                         not batch.leader_epoch == leader_epochs.written_epoch == leader_epochs.latest_epoch
                         and batch.leader_epoch != NO_EPOCH
@@ -272,7 +272,7 @@ class Log(ReadableLog):
     def _roll(self, expected_next_offset: int, now_ms: int) -> None:
         new_offset = max(expected_next_offset, self.log_end_offset)
         if self.segments.roll(new_offset, now_ms, sync=self.log_end_offset <= self.recovery_point):
-            # The snapshot stands at the new segment's base, so that recovery can begin with the two of them.
+            # The snapshot is at the new segment's base, so that recovery can begin with both.
             self.producers.map_end_offset = new_offset
             self.producers.take_snapshot(sync=False)
 
@@ -284,9 +284,9 @@ class Log(ReadableLog):
         self.leader_epochs.begin(leader_epoch, start_offset)
 
     def take_over(self, log: Log, *, now_ms: int) -> None:
-        """Takes what batches do not tell from `log`, all of whose batches this one has, and flushes itself.
+        """Copies from `log` what batches do not tell, and flushes itself; it already has all of `log`'s batches.
 
-        That includes epochs that began without a record: a follower may ask for them.
+        These include epochs that began without a record: a follower may ask for them.
         """
         for epoch, start_offset in log.leader_epochs.entries:
             if epoch > self.latest_epoch:
@@ -300,16 +300,16 @@ class Log(ReadableLog):
     # Truncating
 
     def truncate_to(self, target_offset: int, *, now_ms: int) -> bool:
-        """Cuts the log so that it ends at `target_offset` or before; False when it ended there already.
+        """Cuts the log so that it ends at `target_offset` or before; False when it already ended there.
 
-        Where the target lies within a batch, the whole batch is cut: the log ends where a batch does, so that what is
-        appended next leaves no hole (``UnifiedLog.truncateTo`` says it ends at the target, whatever is left).
+        If the target lies within a batch, the whole batch is cut: the log then ends with a batch, and the next append
+        leaves no hole (``UnifiedLog.truncateTo`` reports the target as the end in any case).
         """
         assert target_offset >= 0, f"cannot truncate {self.topic_partition} to {target_offset}"
         with self._changing("truncating the log", half_done=True):
             self.just_appended = None
             if target_offset >= self.log_end_offset:
-                # An epoch that began here without a record may contradict what the new leader has.
+                # An epoch that began here without a record may contradict the new leader's epochs.
                 self.leader_epochs.truncate_from_end(self.log_end_offset)
                 return False
             if self.segments[0].base_offset > target_offset:
@@ -318,7 +318,7 @@ class Log(ReadableLog):
             if self.log_start_offset > self.segments[0].base_offset:
                 batch = self.segments.batch_at(target_offset)
                 self._lower_start(target_offset if batch is None else min(target_offset, batch.base_offset))
-            # The last first: where a kill comes in between no hole is left. (Apache's begins behind the target.)
+            # The last first: a crash in between leaves no hole. (Apache's begins after the target.)
             self._drop_segments(self.segments[: self.segments.index_of(target_offset) : -1])
             target_offset = self.segments.truncate_active(target_offset, now_ms)
             self._spans(self.log_start_offset, min(self.high_watermark, target_offset), target_offset)
@@ -342,7 +342,7 @@ class Log(ReadableLog):
         self._drop_segments(self.segments[::-1])
         self.segments.append_new(new_offset, now_ms)
         self._disk.fsync_dir(self.directory)  # from now on the segment's name alone says where the log begins
-        # The high watermark is set even where it does not move: what it pointed to is gone.
+        # The high watermark is set even if it does not move: its record is gone.
         self._spans(log_start_offset, new_offset, new_offset)
         self._lower_recovery_point(new_offset)
         self.leader_epochs.clear()
@@ -351,14 +351,14 @@ class Log(ReadableLog):
         self._note_first_unstable()
 
     def _spans(self, log_start_offset: int, high_watermark: int, log_end_offset: int) -> None:
-        """Sets the offsets that a cut left, before anything can fail."""
+        """Sets the offsets after a cut, before anything can fail."""
         self.log_start_offset = log_start_offset
         self.high_watermark = high_watermark
         self.log_end_offset = log_end_offset
 
     def _lower_start(self, offset: int) -> None:
-        """Has the log begin at `offset` before it is cut there. Who dies in between finds a log that ends before the
-        start in the checkpoint, and begins it there, empty: what its leader has below that would never be fetched."""
+        """Lowers the start to `offset` before the log is cut there. Otherwise a crash in between leaves a log that ends
+        before its checkpointed start: it would begin there, empty, and never fetch the leader's records below."""
         if offset < self.log_start_offset:
             self.log_start_offset = offset
             if self.on_log_start_offset_lowered is not None:
@@ -376,10 +376,10 @@ class Log(ReadableLog):
                 self.on_recovery_point_lowered(self)
 
     def _reload_producers(self, end_offset: int) -> None:
-        """Brings the producer state to `end_offset`: the newest snapshot before it, and what the log says since.
+        """Brings the producer state to `end_offset`: the newest snapshot before it, then the log's batches since.
 
-        Where nobody wrote, the log says nothing of anybody. (Apache does not read it where nobody is remembered either:
-        then a transaction of a producer that has expired, whose end is cut, counts as committed.)
+        If no producer wrote, the log has nothing to tell. (Apache also does not read it if no producer is remembered:
+        then an expired producer's transaction, whose end is cut, counts as committed.)
         """
         producers = self.producers
         nobody_wrote = producers.nobody_wrote and producers.map_end_offset >= end_offset
@@ -429,12 +429,12 @@ class Log(ReadableLog):
         return count
 
     def _drop_segments(self, doomed: list[Segment]) -> None:
-        """Takes the first or the last segments out of the log for good; their snapshots go with them.
+        """Removes the first or the last segments from the log for good, with their snapshots.
 
         Files are renamed now and removed later. A power loss must not undo that: if some of the first segments came
-        back and those behind them did not, the log would end at the hole. If the last ones came back and the segment
-        before them, which is cut next, stayed cut, the hole would not show: after compaction the end of a segment and
-        the begin of the next may be far apart.
+        back and the following ones did not, the log would end at the hole. If the last ones came back and the preceding
+        segment, which is cut next, stayed cut, the hole would not show: after compaction one segment's end and the next
+        one's begin may be far apart.
         """
         if not doomed:
             return
@@ -447,7 +447,7 @@ class Log(ReadableLog):
     def replace_segments(self, cleaned: Segment, replaced: list[Segment]) -> None:
         """Puts a cleaned segment, whose files are synced under `CLEANED_SUFFIX`, in the place of old ones.
 
-        The cleaned log file's second name says that the work is to be finished: from then on a restart does it. An old
+        The cleaned log file's second name means that the work must be finished: from then on a restart does so. An old
         segment's files are out of the way before the cleaned ones get their last names (KAFKA-12520).
         """
         with self._changing("replacing cleaned segments", half_done=True):
@@ -460,7 +460,7 @@ class Log(ReadableLog):
             self._disk.fsync_dir(self.directory)
 
     def delete_marked_files(self, *, now_ms: int) -> None:
-        """Removes files that were marked `file.delete.delay.ms` ago; a reader may have been using them until then."""
+        """Removes files that were marked `file.delete.delay.ms` ago; readers may have used them until then."""
         if not self.segments.has_marked_files:
             return
         with self._changing("removing deleted files", half_done=True):
@@ -469,9 +469,9 @@ class Log(ReadableLog):
     # Flushing and closing
 
     def flush(self, *, now_ms: int, up_to: int | None = None) -> bool:
-        """Makes everything below `up_to` (all by default) survive a power loss, and moves the recovery point there.
+        """Makes all records below `up_to` (all by default) survive a power loss, and moves the recovery point there.
 
-        False when it is there already.
+        False when the recovery point is already there.
         """
         with self._changing("flushing the log"):
             target = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
@@ -495,12 +495,12 @@ class Log(ReadableLog):
         return True
 
     def flush_rolled_before(self, rolled_before_ms: int, *, now_ms: int) -> bool:
-        """Flushes segments that were rolled a while ago: by then the kernel has written them, and it costs little."""
+        """Flushes segments rolled a while ago: the kernel has written them by then, and the flush costs little."""
         due = [base_offset for rolled_ms, base_offset in self.segments.unflushed_rolls if rolled_ms <= rolled_before_ms]
         return bool(due) and self.flush(now_ms=now_ms, up_to=due[-1])
 
     def close(self, *, now_ms: int) -> None:
-        """Stops cleanly: flushes all, with a producer snapshot at the end and a complete time index."""
+        """Stops cleanly: flushes everything, with a producer snapshot at the end and a complete time index."""
         if self.closed:
             return
         with self._changing("closing the log", half_done=True):
@@ -517,7 +517,7 @@ class Log(ReadableLog):
         self.segments.close_files()
 
     def rename_directory(self, name: str, *, sync: bool = True) -> None:
-        """Renames the partition's directory within its log directory. Without `sync` the caller syncs that."""
+        """Renames the partition's directory within its log directory. Without `sync` the caller syncs the latter."""
         target = f"{self.directory.rpartition('/')[0]}/{name}"
         with self._changing("renaming the directory", half_done=True):
             self._disk.rename(self.directory, target)
@@ -529,7 +529,7 @@ class Log(ReadableLog):
         self.producers.moved(target)
 
     def delete(self) -> None:
-        """Removes the partition's directory with all that is in it."""
+        """Removes the partition's directory with all its files."""
         self.close_files()
         with self._changing("deleting the directory", half_done=True):
             if self._disk.is_dir(self.directory):

@@ -16,7 +16,7 @@ class LogConfigs:
         self._of: dict[str, Config] = {}
 
     def load(self, values: Mapping[str, Mapping[str, str]]) -> None:
-        """Every topic's own values, before any log is there."""
+        """Loads every topic's own values, before any log exists."""
         self._values.update(values)
 
     def of(self, topic: str) -> Config:
@@ -33,11 +33,11 @@ class LogConfigs:
         self._of.pop(topic, None)
 
     def no_log_left(self, topic: str) -> None:
-        """What was made of its values is not kept; a log that is made later may find the values here already."""
+        """Drops the topic's derived values but keeps its own: a log created later may need them."""
         self._of.pop(topic, None)
 
     def set_broker(self, broker: Config) -> bool:
-        """The broker's configuration changed; whether topics have something else of it now."""
+        """The broker's configuration changed; returns whether this changes anything for topics."""
         before, self._broker = self._broker, broker
         changed = topic_config(before, {}).overrides != topic_config(broker, {}).overrides
         if changed:

@@ -25,7 +25,7 @@ class LogDirFailure(KafkaError):
         self.directory = directory
         self.cause = cause
         self.passing = passing
-        """Whether the directory is online: file descriptors ran out, and the same may succeed in a moment."""
+        """Whether the directory is online: file descriptors ran out, and a retry may succeed in a moment."""
 
     def __reduce__(self) -> tuple[type[LogDirFailure], tuple[str, str, bool]]:  # type: ignore[override]
         return type(self), (self.directory, self.cause, self.passing)
@@ -49,7 +49,7 @@ class LogDir:
     ) -> None:
         self.path = path
         self.skip = skip
-        """Is told what the directory holds that cannot be read."""
+        """Is called for each unreadable thing in the directory."""
         self.failure: LogDirFailure | None = None
         self._on_failure = on_failure
         self._flushes = flushes
@@ -74,9 +74,9 @@ class LogDir:
             raise LogDirFailure(self.path, self.failure.cause)
 
     def failed(self, error: Exception, doing: str, *, half_done: bool = False) -> LogDirFailure:
-        """Takes the directory offline and returns what the caller has to raise.
+        """Takes the directory offline and returns the error that the caller has to raise.
 
-        Where the process has too many open files to open another, the disk is well: the request is refused and may be
+        If the process has too many open files to open another, the disk is well: the request is refused and may be
         repeated, unless it was left `half_done`.
         """
         if are_exhausted(error) and not half_done and self.failure is None:
@@ -91,7 +91,7 @@ class LogDir:
 
 
 def directories(config: Config, absolute: Callable[[str], str]) -> list[str]:
-    """``log.dirs``, or ``log.dir`` where that is not set. Raises `ConfigError` for none and for one named twice."""
+    """``log.dirs``, or ``log.dir`` if that is not set. Raises `ConfigError` for none and for one named twice."""
     name = "log.dirs" if config.is_set("log.dirs") else "log.dir"
     paths = [absolute(path).rstrip("/") or "/" for path in comma_list(config.text(name))]
     if not paths:

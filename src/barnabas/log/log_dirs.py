@@ -57,7 +57,7 @@ class LogDirs(CheckpointedLogs):
         self._tasks = tasks
         self.unreadable = Unreadable(runtime.clock)
         self.flushes = Histogram()
-        """The flushes of all logs, and how long they took."""
+        """The number and the times of all logs' flushes."""
         flushes = self.flushes, runtime.clock.monotonic_ns
         super().__init__(
             runtime.disk,
@@ -72,12 +72,12 @@ class LogDirs(CheckpointedLogs):
         self._logs: dict[TopicPartition, Log] = {}
         self._future: dict[TopicPartition, Log] = {}
         self._unloadable: dict[TopicPartition, str] = {}
-        """Logs that could not be loaded, and why: their files stay as they are, and no other log is concerned."""
+        """Logs that could not be loaded, and why: their files stay unchanged, and other logs are not affected."""
         self._partitions_of: dict[str, dict[TopicPartition, None]] = {}
-        """By topic, the partitions with a log here, so that a topic's change does not go through all logs."""
+        """By topic, the partitions with a log here, so that a topic's change need not visit all logs."""
         self._preferred: dict[TopicPartition, str] = {}
-        """In which directory a log that is not there yet is to be made (``preferredLogDirs``); the last so many that
-        were asked for, since nobody says whether they will come."""
+        """In which directory a later log of a partition is to be created (``preferredLogDirs``); only the last requests
+        are kept, since such a log may never come."""
         self._log_counts = dict.fromkeys(self._dirs, 0)
         self._configs = LogConfigs(config)
         self._deleted: list[tuple[int, Log]] = []
@@ -88,7 +88,7 @@ class LogDirs(CheckpointedLogs):
             runtime.disk,
             runtime.clock,
             config,
-            # A log that moves is not compacted: a record could be copied, and its tombstone be gone before it is.
+            # A moving log is not compacted: a record could be copied, and its tombstone removed before its turn.
             lambda: {partition: log for partition, log in self._logs.items() if partition not in self._future},
             self._on_cleaned_offset,
             self._on_recovery_point,
@@ -97,7 +97,7 @@ class LogDirs(CheckpointedLogs):
         self.on_dir_failure: Callable[[str, list[TopicPartition]], None] | None = None
         """Called once for each directory that fails, with the partitions that went offline."""
         self.on_log_start_moved: Callable[[TopicPartition], None] = lambda partition: None
-        """Called for each log whose start retention moved."""
+        """Called for each log whose start was moved by retention."""
 
     # Directories
 
@@ -114,7 +114,7 @@ class LogDirs(CheckpointedLogs):
         return tuple(path for path, log_dir in self._dirs.items() if not log_dir.online)
 
     def is_online(self, path: str) -> bool:
-        """Raises LOG_DIR_NOT_FOUND for a path that is no log directory of this broker."""
+        """Raises LOG_DIR_NOT_FOUND for a path that is not a log directory of this broker."""
         if path not in self._dirs:
             raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"Log dir {path} is not found in the config.")
         return self._dirs[path].online
@@ -136,7 +136,7 @@ class LogDirs(CheckpointedLogs):
             lock.release()
 
     def prepare(self) -> None:
-        """Makes and locks the directories. Raises `ConfigError` when one is in use, or when none can be used."""
+        """Creates and locks the directories. Raises `ConfigError` when one is in use, or none can be used."""
         for path, log_dir in self._dirs.items():
             if path in self._locks or not log_dir.online:
                 continue
@@ -188,7 +188,7 @@ class LogDirs(CheckpointedLogs):
         return ids[0] if ids else None
 
     def identify(self, cluster_id: str, broker_id: int, *, with_ids: bool = False) -> None:
-        """Checks that every directory is this broker's, and marks new ones; `with_ids` gives each an id of its own.
+        """Checks that every directory is this broker's, and marks new ones; `with_ids` gives each its own id.
 
         Raises `ConfigError`.
         """
@@ -209,13 +209,13 @@ class LogDirs(CheckpointedLogs):
                     self._dirs[path].failed(error, "writing meta.properties", half_done=True)
 
     def directory_ids(self) -> list[Uuid]:
-        """The ids of the directories that are online and have one, in order."""
+        """The ids of the online directories that have one, in order."""
         return sorted(self._ids[path] for path in self.online_paths if path in self._ids)
 
     # Loading
 
     async def load(self, topic_values: Mapping[str, Mapping[str, str]] | None = None) -> None:
-        """Loads every log, with its topic's own values; then the stories in the background begin."""
+        """Loads every log, with its topic's own values; then the background tasks begin."""
         self.prepare()
         self._configs.load(topic_values or {})
         started_ms = self._runtime.clock.monotonic_ms()
@@ -240,7 +240,7 @@ class LogDirs(CheckpointedLogs):
         path, disk = log_dir.path, self._disk
         marker = f"{path}/{CLEAN_SHUTDOWN_FILE}"
         clean = self._was_clean[path] = disk.exists(marker)
-        # Gone before the first log is touched: a crash from here on is an unclean stop.
+        # Removed before the first log is touched: a crash from here on is an unclean stop.
         disk.remove(marker)
         disk.fsync_dir(path)
         recovery_points, log_start_offsets, cleaned_offsets = (
@@ -249,7 +249,7 @@ class LogDirs(CheckpointedLogs):
         )
         names = [name for name in disk.listdir(path) if disk.is_dir(f"{path}/{name}")]
         if not set(map(str, (*recovery_points, *log_start_offsets, *cleaned_offsets))) <= set(names):
-            self._deleted_from[path] = None  # a crash came, and the checkpoints still have what was deleted before it
+            self._deleted_from[path] = None  # after a crash the checkpoints still have logs deleted before it
         partitions = [name for name in names if not name.startswith(".")]
         if not clean and partitions:
             logger.info("recovering %d logs in %s: the last stop was not a clean one", len(partitions), path)
@@ -257,7 +257,7 @@ class LogDirs(CheckpointedLogs):
 
         def load(name: str) -> Generator[int, None, None]:
             of_partition, suffix = with_suffix(name)
-            # With KRaft's log, who goes there again waits for ever (``KafkaRaftManager.maybeDeleteMetadataLogDir``).
+            # With KRaft's log, a renewed migration waits forever (``KafkaRaftManager.maybeDeleteMetadataLogDir``).
             if suffix == DELETE_SUFFIX or (name == f"{CLUSTER_METADATA_TOPIC}-0" and migrates):
                 disk.rmtree(f"{path}/{name}")
                 return
@@ -283,7 +283,7 @@ class LogDirs(CheckpointedLogs):
             except (OSError, KafkaError):
                 raise
             except Exception as error:
-                # Nobody foresaw what these files hold, and each start would meet it again.
+                # The files hold something unforeseen, and each start would meet it again.
                 logger.exception("%s/%s cannot be loaded; it is left as it is, and its partition offline", path, name)
                 log_dir.skip("log", f"{path}/{name}", repr(error))
                 if suffix != FUTURE_SUFFIX:
@@ -291,7 +291,7 @@ class LogDirs(CheckpointedLogs):
                 return
             log.cleaned_offset = cleaned_offsets.get(partition, log.log_start_offset)
             if log.recovery_point < recovery_points.get(partition, 0):
-                # Damage was cut below what was flushed. What is appended next is not: the file has to say so first.
+                # Damage below the flushed offset was cut. New appends are not flushed: the file must record that first.
                 recovery_points[partition] = log.recovery_point
                 self._checkpoint(log_dir, RECOVERY_POINTS, recovery_points)
             if suffix == FUTURE_SUFFIX:
@@ -306,9 +306,9 @@ class LogDirs(CheckpointedLogs):
         return DirLoading(log_dir, partitions, load)
 
     def _is_only_copy(self, partition: TopicPartition, log: Log) -> bool:
-        """False where another directory has the same content: a crash came while a log changed its directory.
+        """False if another directory has the same content: a crash came while the log changed its directory.
 
-        Raises `ConfigError` for two that differ: a directory that had failed is back, and only its owner knows which.
+        Raises `ConfigError` if the two differ: a failed directory is back, and only its owner knows which is right.
         """
         other = self._logs.get(partition)
         if other is None:
@@ -383,7 +383,7 @@ class LogDirs(CheckpointedLogs):
 
     @property
     def all_logs(self) -> list[Log]:
-        """All logs, future ones among them."""
+        """All logs, including future ones."""
         return [*self._logs.values(), *self._future.values()]
 
     def logs_in(self, path: str) -> dict[TopicPartition, Log]:
@@ -395,10 +395,10 @@ class LogDirs(CheckpointedLogs):
         topic_id: Uuid | None = None,
         is_new: bool = False,
     ) -> Log:
-        """The partition's log, made in the directory with the fewest logs, or the preferred one, where there is none.
+        """The partition's log. A missing one is created in the preferred directory, or the one with the fewest logs.
 
-        While a directory is offline a log is made only for a replica that is new: an older one may be in there. Raises
-        `LogDirFailure`, INCONSISTENT_TOPIC_ID.
+        While a directory is offline a log is created only for a new replica: the directory may hold an older one.
+        Raises `LogDirFailure`, INCONSISTENT_TOPIC_ID.
         """
         log = self._logs.get(partition)
         if log is not None:
@@ -412,7 +412,7 @@ class LogDirs(CheckpointedLogs):
                 f"Can not create log for {partition} because log directories "
                 f"{', '.join(self.offline_paths)} are offline",
             )
-        self.delete_future(partition)  # left of a replica that is gone
+        self.delete_future(partition)  # left from a deleted replica
         last: LogDirFailure | None = None
         preferred = self._preferred.get(partition)
         for path in self._by_number_of_logs() if preferred is None else [preferred]:
@@ -423,7 +423,7 @@ class LogDirs(CheckpointedLogs):
             except LogDirFailure as failure:
                 last = failure
                 if self._disk.is_dir(f"{path}/{partition}"):
-                    break  # it is there now, perhaps half made: another directory must not get it, too
+                    break  # it exists now, perhaps half made: another directory must not get it as well
                 continue
             self._with(partition, log, self._logs)
             self._preferred.pop(partition, None)
@@ -454,9 +454,9 @@ class LogDirs(CheckpointedLogs):
         return log
 
     def delete_async(self, partition: TopicPartition) -> bool:
-        """Takes the partition's log away: its directory is renamed now and removed later. False where there is none.
+        """Removes the partition's log: its directory is renamed now and deleted later. False if there is none.
 
-        Once all that are to be deleted are, `checkpoint_deletions` makes that last.
+        After all deletions of a request, `checkpoint_deletions` makes them durable.
         """
         self.delete_future(partition)
         log = self._logs.get(partition)
@@ -474,7 +474,7 @@ class LogDirs(CheckpointedLogs):
         return True
 
     def set_aside(self, partition: TopicPartition) -> None:
-        """Renames the directory of a log that nobody asks for any more, and keeps it (Kafka's stray replicas)."""
+        """Renames and keeps the directory of a log that is no longer used (Kafka's stray replicas)."""
         self.delete_future(partition)
         log = self._logs[partition]
         self._rename(log, STRAY_SUFFIX)
@@ -487,7 +487,7 @@ class LogDirs(CheckpointedLogs):
         log.rename_directory(renamed(log.topic_partition, self._runtime.entropy.uuid(), suffix), sync=sync)
 
     def _retire(self, log: Log) -> None:
-        """Renames the log's directory out of the way, to be removed later; `checkpoint_deletions` has to follow."""
+        """Renames the log's directory, to be removed later; `checkpoint_deletions` has to follow."""
         self._rename(log, DELETE_SUFFIX, sync=False)
         due_ms = self._runtime.clock.monotonic_ms() + log.settings.file_delete_delay_ms
         self._deleted.append((due_ms, log))
@@ -501,14 +501,14 @@ class LogDirs(CheckpointedLogs):
                 return log
         return None
 
-    # From one directory to another
+    # Moving a log to another directory
 
     def future(self, partition: TopicPartition) -> Log | None:
-        """The log that is to take the place of the partition's."""
+        """The log that is to replace the partition's."""
         return self._future.get(partition)
 
     def prefer(self, partition: TopicPartition, path: str) -> None:
-        """The partition's next log is made at `path`, unless one of its logs is there already."""
+        """The partition's next log is created at `path`, unless one of its logs is already there."""
         if all(logs[partition].log_dir.path != path for logs in (self._logs, self._future) if partition in logs):
             self._preferred.pop(partition, None)
             self._preferred[partition] = path
@@ -516,7 +516,7 @@ class LogDirs(CheckpointedLogs):
                 del self._preferred[next(iter(self._preferred))]
 
     def create_future(self, partition: TopicPartition, path: str) -> Log:
-        """An empty future log at `path`, where there may be one. Raises `LogDirFailure`, KAFKA_STORAGE_ERROR."""
+        """An empty future log at `path`, if one is allowed there. Raises `LogDirFailure`, KAFKA_STORAGE_ERROR."""
         current = self._logs[partition]
         assert partition not in self._future
         assert current.log_dir.path != path, f"{partition} is in {path} already"
@@ -537,9 +537,9 @@ class LogDirs(CheckpointedLogs):
             self._retire(self._without(partition, self._future))
 
     def replace_with_future(self, partition: TopicPartition) -> Log:
-        """The future log, which has all that the current one has, takes its place; the other is deleted later.
+        """Replaces the current log by the future one, which has all its records; the current one is deleted later.
 
-        Raises `LogDirFailure` where the future log's directory fails: then nothing else has changed.
+        Raises `LogDirFailure` if the future log's directory fails: then nothing else has changed.
         """
         current, future = self._logs[partition], self._future[partition]
         assert future.log_end_offset == current.log_end_offset, f"{future} is not yet {current}"
@@ -558,8 +558,8 @@ class LogDirs(CheckpointedLogs):
         return future
 
     def checkpoint_deletions(self) -> bool:
-        """Makes deletions last, once for all of a directory, and takes them out of the checkpoints; False where nothing
-        was deleted since the last time."""
+        """Makes deletions durable, once for all of a directory, and removes them from the checkpoints; False if there
+        were no deletions since the last time."""
         deleted_from, self._deleted_from = self._deleted_from, {}
         for path in deleted_from:
             self._sync(self._dirs[path])
@@ -569,7 +569,7 @@ class LogDirs(CheckpointedLogs):
     # Stopping
 
     def close(self, *, clean: bool = True) -> None:
-        """Lets everything go. After a clean close the next start trusts the files; otherwise it recovers them."""
+        """Closes all logs. After a clean close the next start trusts the files; otherwise it recovers them."""
         now_ms = self._runtime.clock.now_ms()
         for log_dir in self._dirs.values():
             if log_dir.online and clean and self._loaded:
@@ -589,7 +589,7 @@ class LogDirs(CheckpointedLogs):
             self._checkpoint_dir(log_dir)
             if not log_dir.online or (self._unloadable and not self._was_clean[log_dir.path]):
                 return
-            # This comes last: it says that every log has been recovered, and that everything before it is on the disk.
+            # This comes last: it means that every log is recovered, and that everything before it is on the disk.
             self._disk.replace(
                 f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}",
                 json.dumps({"version": 0, "brokerEpoch": -1}, separators=(",", ":")).encode(),

@@ -28,7 +28,7 @@ from barnabas.wire.message_sets import records_in_turns
 from barnabas.wire.records import HEADER_BYTES, parse_header
 
 OPEN_MAX: Final = 8
-"""How many old segments of a log may keep their files open between two looks of the upkeep: a segment may be a record
+"""How many old segments of a log may keep their files open between two rounds of the upkeep: a segment may be a record
 long, and a client may write and read thousands of them in that time."""
 
 
@@ -62,12 +62,12 @@ class LogSegments(Sequence[Segment]):
         """Rolled segments that are not flushed: when they were rolled, and the next one's base offset."""
         self._bases = [segment.base_offset for segment in segments]
         self._marked: list[tuple[int | None, list[str]]] = []
-        """Files renamed to ``.deleted``: when they are due (None: not decided yet), and which."""
+        """Files renamed to ``.deleted``: when they are due (None: not decided yet), and their names."""
         self._used: deque[Segment] = deque()
-        """The old segments whose files were used last, and may be open."""
+        """The most recently used old segments, whose files may be open."""
         self.active = segments[-1]
         self.changed = 0
-        """Counts removals and cuts: whoever works on old segments sees by it whether they are still the same."""
+        """Counts removals and cuts: work on old segments compares it to see whether they are still the same."""
         self._appended_before = -self.active.size
         self.active.look_whether_full()
 
@@ -91,7 +91,7 @@ class LogSegments(Sequence[Segment]):
 
     @property
     def appended_bytes(self) -> int:
-        """Bytes appended since the log was opened, with those that were cut or deleted again."""
+        """Bytes appended since the log was opened, including those that were cut or deleted since."""
         return self._appended_before + self.active.size
 
     def update_settings(self, settings: LogSettings) -> None:
@@ -111,7 +111,7 @@ class LogSegments(Sequence[Segment]):
         return bisect_right(self._bases, offset) - 1
 
     def position_of(self, offset: int) -> LogOffsetMetadata:
-        """Where the first batch is that ends at or after `offset`; the end of the log where there is none."""
+        """Where the first batch is that ends at or after `offset`; the end of the log if there is none."""
         index = self.index_of(offset)
         if index < 0:
             return LogOffsetMetadata(offset, self._segments[0].base_offset, 0)
@@ -123,7 +123,7 @@ class LogSegments(Sequence[Segment]):
         return LogOffsetMetadata(offset, self.active.base_offset, self.active.size)
 
     def batch_at(self, offset: int) -> StoredBatch | None:
-        """The header of the first batch that ends at or after `offset`; nothing more is read."""
+        """The header of the first batch that ends at or after `offset`; reads nothing more."""
         for segment in self._segments[max(0, self.index_of(offset)) :]:
             located = segment.locate(offset)
             if located is not None:
@@ -139,7 +139,7 @@ class LogSegments(Sequence[Segment]):
         return sum(segment.size for segment in between) - start.position + end.position
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTxn]:
-        """The aborted transactions that touch the offsets from `start_offset` to before `end_offset`."""
+        """The aborted transactions that overlap the offsets from `start_offset` to before `end_offset`."""
         found: list[AbortedTxn] = []
         for segment in self._segments[max(0, self.index_of(start_offset)) :]:
             if segment.collect_aborted(start_offset, end_offset, found):
@@ -147,8 +147,8 @@ class LogSegments(Sequence[Segment]):
         return found
 
     def bound_of_read(self, start_offset: int, size: int) -> int | None:
-        """An offset behind the `size` bytes of batches that a read from `start_offset` has found, by the index; None
-        where that is the log's end."""
+        """An offset after the `size` bytes of batches that a read from `start_offset` found, by the index; None if that
+        is the log's end."""
         where = self.position_of(start_offset)
         index = self.index_of(where.segment_base_offset)
         bound = self._segments[index].bound_of_read(where.position + size)
@@ -157,11 +157,11 @@ class LogSegments(Sequence[Segment]):
         return bound
 
     def searching_record(self, timestamp: int, log_start_offset: int) -> Generator[None, None, TimestampOffset | None]:
-        """The first record from `log_start_offset` on whose timestamp is not smaller; yields now and then, for a batch
-        of a megabyte may unpack to millions of records. What is read is read at once: segments may go meanwhile.
+        """The first record from `log_start_offset` on whose timestamp is not smaller. It yields at times, since a batch
+        of a megabyte may unpack to millions of records. Each piece is read without yielding: segments may go meanwhile.
 
-        It may lie behind segments that are deleted up to their end and still there. (Apache looks into the first one
-        alone, and finds nothing until retention has taken that away.)
+        The record may lie after segments that are deleted up to their end but still there. (Apache looks only into the
+        first of them, and finds nothing until retention has removed it.)
         """
         return (yield from self._searching(lambda segment: segment.largest_timestamp, timestamp, log_start_offset))
 
@@ -181,7 +181,7 @@ class LogSegments(Sequence[Segment]):
     def _searching(
         self, largest: Callable[[Segment], int], timestamp: int, from_offset: int, *, exact: bool = False
     ) -> Generator[None, None, TimestampOffset | None]:
-        """`exact`: the first record as old as `timestamp` in the batch that ends at `from_offset` or behind it."""
+        """`exact`: the first record with `timestamp` or later in the batch that ends at `from_offset` or after it."""
         next_offset = from_offset
         while (found := self._batch_not_before(largest, timestamp, next_offset)) is not None:
             batch, stored = found
@@ -218,7 +218,7 @@ class LogSegments(Sequence[Segment]):
             located = segment.locate(offset)
             if located is not None:
                 break
-            # What is left of this segment lies below `offset`: compaction took the rest.
+            # The rest of this segment lies below `offset`: compaction removed the other records.
             index += 1
             if index == len(segments):
                 return b""
@@ -239,7 +239,7 @@ class LogSegments(Sequence[Segment]):
         if segment is not self.active:
             self._uses(segment)
         if in_place and length >= FILE_RECORDS_BYTES:
-            # Only what is done with them between here and the connection is counted.
+            # Between here and the connection nothing but their length is used.
             return cast(Bytes, FileRecords(segment, position, length))
         return segment.file_unless_short.pread(length, position)
 
@@ -258,7 +258,7 @@ class LogSegments(Sequence[Segment]):
         return self._settings.segment_ms - (self._jitter(bound) if bound > 0 else 0)
 
     def should_roll(self, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
-        """Whether a batch that ends at `last_offset` begins a new segment for another reason than size."""
+        """Whether a batch that ends at `last_offset` begins a new segment for a reason other than size."""
         segment = self.active
         began = segment.rolling_timestamp
         if not segment.size:
@@ -304,13 +304,13 @@ class LogSegments(Sequence[Segment]):
             yield run
 
     def roll(self, new_offset: int, now_ms: int, *, sync: bool) -> bool:
-        """Begins a new active segment; `sync` tells that no flush will come for the old one's time index.
+        """Begins a new active segment; `sync` means that no flush will come for the old one's time index.
 
-        False where an empty one begins there already.
+        False if an empty active segment already begins there.
         """
         active = self.active
         if active.base_offset == new_offset:
-            # Only an empty active segment can begin where the next one would. It may have been found full because its
+            # Only an empty active segment can begin where the next one would. It may have counted as full because its
             # indexes were cut to nothing: they get their room back.
             assert active.size == 0, f"rolling {active} of {active.directory} at its own base offset"
             active.offset_index.truncate_to(new_offset)
@@ -320,8 +320,8 @@ class LogSegments(Sequence[Segment]):
             return False
         assert new_offset > active.base_offset, f"rolling {active} of {active.directory} back to {new_offset}"
         active.become_inactive(sync=sync)
-        # The names of the active segment are long on the disk, and this costs next to nothing. Were they not, a power
-        # loss could take them and leave the next segment's: a hole, which compaction makes look like any other gap.
+        # The active segment's names are usually on the disk already, so this costs little. Otherwise a power loss could
+        # take them and leave the next segment's: a hole, which compaction makes look like any other gap.
         self._disk.fsync_dir(active.directory)
         self.append_new(new_offset, now_ms)
         self._roll_ms = self._next_roll_ms()
@@ -350,7 +350,7 @@ class LogSegments(Sequence[Segment]):
         self.active = segment
 
     def take_out(self, doomed: list[Segment]) -> None:
-        """Takes out the first or the last segments; the last one that is left is the active one."""
+        """Removes the first or the last segments; the last remaining one is the active one."""
         self.changed += 1
         appended_bytes = self.appended_bytes
         for segment in doomed:
@@ -376,10 +376,10 @@ class LogSegments(Sequence[Segment]):
         return end_offset
 
     def replace(self, replaced: list[Segment], cleaned: Segment) -> None:
-        """Puts a cleaned segment in the place of old ones that follow each other."""
+        """Puts a cleaned segment in the place of consecutive old ones."""
         first = self._bases.index(replaced[0].base_offset)
         assert self._segments[first : first + len(replaced)] == replaced, "the cleaner works on old segments"
-        # The oldest first: wherever a crash comes in between, a tombstone outlives what it deleted.
+        # The oldest first: wherever a crash comes, a tombstone outlives the record that it deleted.
         for segment in replaced:
             self._marked.append((None, segment.mark_deleted()))
         self._segments[first : first + len(replaced)] = [cleaned]
@@ -404,7 +404,7 @@ class LogSegments(Sequence[Segment]):
         self._marked = waiting
 
     def remove_marked_files(self) -> None:
-        """Removes all files that are marked, due or not."""
+        """Removes all marked files, due or not."""
         for _, paths in self._marked:
             self._remove(paths)
         self._marked.clear()

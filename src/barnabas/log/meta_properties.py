@@ -29,9 +29,9 @@ class MetaProperties:
 
     @classmethod
     def read(cls, disk: Disk, directory: str) -> MetaProperties | None:
-        """Reads the directory's file; None where there is none.
+        """Reads the directory's file; None if there is none.
 
-        Raises `CorruptMetaProperties`; `ConfigError` for a directory that is none of ZooKeeper mode.
+        Raises `CorruptMetaProperties`; `ConfigError` for a directory that is not of ZooKeeper mode.
         """
         path = f"{directory}/{FILE_NAME}"
         if not disk.exists(path):
@@ -65,7 +65,7 @@ class MetaProperties:
         disk.replace(f"{directory}/{FILE_NAME}", "\n".join(lines).encode())
 
     def verify(self, directory: str, cluster_id: str, broker_id: int) -> None:
-        """Raises `ConfigError` when the directory is another cluster's or another broker's."""
+        """Raises `ConfigError` when the directory belongs to another cluster or another broker."""
         if self.cluster_id is not None and self.cluster_id != cluster_id:
             raise ConfigError(
                 f"The log directory {directory} belongs to the cluster {self.cluster_id}, but ZooKeeper says this is "

@@ -53,7 +53,7 @@ class OffsetIndex(IndexFile):
 
     @property
     def last_offset(self) -> int:
-        """The last indexed offset; the base offset where there is none."""
+        """The last indexed offset; the base offset if there is none."""
         return self.base_offset + self._relative_offsets[-1] if self._load() else self.base_offset
 
     @property
@@ -61,7 +61,7 @@ class OffsetIndex(IndexFile):
         return self._positions[-1] if self._load() else 0
 
     def append(self, offset: int, position: int) -> None:
-        """Raises `CorruptIndex` where the last entry lies behind this one."""
+        """Adds an entry. Raises `CorruptIndex` if the last entry lies after it."""
         entries = self._entries
         if entries is None:
             entries = self._load()
@@ -74,8 +74,8 @@ class OffsetIndex(IndexFile):
         self._add(_ENTRY.pack(relative, position))
 
     def lookup(self, offset: int, passed_over: int = 0) -> int:
-        """Position of a batch that is not beyond the one that holds `offset`, as the nearest entry has it, or one so
-        many before."""
+        """Position of a batch not after the one that holds `offset`, from the nearest entry before it, or `passed_over`
+        entries earlier."""
         self._load()
         relative = offset - self.base_offset
         slot = bisect_right(self._relative_offsets, min(relative, MAX_RELATIVE_OFFSET)) - 1 - passed_over
@@ -88,7 +88,7 @@ class OffsetIndex(IndexFile):
         return self.base_offset + self._relative_offsets[slot] if slot < len(self._positions) else None
 
     def truncate_to(self, offset: int) -> None:
-        """Forgets every entry for `offset` and beyond."""
+        """Drops every entry for `offset` and beyond."""
         self._load()
         keep = bisect_left(self._relative_offsets, min(offset - self.base_offset, MAX_RELATIVE_OFFSET))
         del self._relative_offsets[keep:]

@@ -18,17 +18,17 @@ _RENAMED: Final = re.compile(rf"(.+)\.[0-9a-f]{{32}}({DELETE_SUFFIX}|{FUTURE_SUF
 
 
 def renamed(partition: TopicPartition, uuid: Uuid, suffix: str) -> str:
-    """The name that a partition's directory gets; a topic's name that is too long for it loses its end."""
+    """The new name of a partition's directory; a topic name that is too long for it is shortened."""
     end = f"-{partition.partition}.{uuid.hex()}{suffix}"
     return f"{partition.topic[: _NAME_LENGTH_MAX - len(end)]}{end}"
 
 
 def may_have_future(partition: TopicPartition) -> bool:
-    """Whether a future log can name its topic, which is found again by it, in full."""
+    """Whether a future log's directory can hold the topic's full name, by which it is found again."""
     return renamed(partition, Uuid(), FUTURE_SUFFIX).startswith(f"{partition}.")
 
 
 def with_suffix(name: str) -> tuple[str, str]:
-    """The partition's part of a directory's name, and its suffix; none for a name as a partition begins with it."""
+    """The partition's part of a directory's name, and its suffix, which is empty for an ordinary partition."""
     match = _RENAMED(name)
     return (name, "") if match is None else (match[1], match[2])

@@ -12,9 +12,9 @@ FILE_NAME: Final = "partition.metadata"
 
 
 def read_topic_id(disk: Disk, directory: str, skip: Skip) -> Uuid | None:
-    """The topic id; None where there is no file, as a Kafka before 2.8 leaves it.
+    """The topic id; None if there is no file, as in a log of a Kafka before 2.8.
 
-    A file with anything else is passed over, and told to `skip`: the log then takes the id that the controller names.
+    A file with other content is skipped, and `skip` is told: the log then takes the controller's id.
     (Apache takes the whole log directory offline.)
     """
     path = f"{directory}/{FILE_NAME}"

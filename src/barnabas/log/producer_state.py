@@ -36,7 +36,7 @@ from barnabas.wire.records import TRANSACTIONAL
 
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 BATCHES_RETAINED: Final = 5
-"""As many batches as an idempotent producer may have in flight."""
+"""The number of batches that an idempotent producer may have in flight."""
 _VERSION: Final = 1
 _SNAPSHOT_HEADER: Final = Struct(">hIi")
 _SNAPSHOT_ENTRY: Final = Struct(">qhiqiqiq")
@@ -76,7 +76,7 @@ class Verification:
     def __init__(self, producer_epoch: int, lowest_sequence: int, began_ms: int) -> None:
         self.producer_epoch = producer_epoch
         self.lowest_sequence = lowest_sequence
-        """No batch with a larger one may be appended first: it would refuse those before it (KAFKA-14920)."""
+        """A first batch with a larger sequence is refused: it would block those before it (KAFKA-14920)."""
         self.began_ms = began_ms
         self.confirmed = False
 
@@ -164,7 +164,7 @@ class ProducerStateManager:
         self.producer_id_expiration_ms = producer_id_expiration_ms
         self.entries: dict[int, ProducerEntry] = {}
         self.requires_verification = False
-        """Whether a transaction may begin here only when the coordinator has confirmed it."""
+        """Whether a transaction may begin here only after the coordinator has confirmed it."""
         self._verifications: dict[int, Verification] = {}
         self._ongoing: dict[int, int] = {}
         """Open transactions: first offset to producer id, in the order of their offsets."""
@@ -172,13 +172,13 @@ class ProducerStateManager:
         """Ended transactions whose marker is not below the high watermark: first offset to the marker's offset."""
         self.map_end_offset = 0
         self.nobody_wrote = False
-        """Whether the log is known to have no batch of any producer: it has been read from its start. Of nobody who is
-        remembered there may be some, of producers whose time is up."""
+        """Whether the log is known to have no batch of any producer, since it was read from its start. If no producer
+        is remembered, it may still have batches of expired ones."""
         self._last_snapshot_offset = 0
         self._snapshots: dict[int, None] = {}
         self.reload_snapshots()
 
-    # Asking
+    # Queries
 
     @property
     def first_unstable_offset(self) -> int | None:
@@ -190,19 +190,19 @@ class ProducerStateManager:
 
     @property
     def count(self) -> int:
-        """Producers that are remembered."""
+        """The number of remembered producers."""
         return len(self.entries)
 
     def has_ongoing_transaction(self, producer_id: int) -> bool:
         entry = self.entries.get(producer_id)
         return entry is not None and entry.current_txn_first_offset != NO_OFFSET
 
-    # Asking the coordinator, before a transaction begins
+    # Verification by the coordinator, before a transaction begins
 
     def begin_verification(
         self, producer_id: int, producer_epoch: int, first_sequence: int, now_ms: int
     ) -> Verification | None:
-        """Begins a question to the coordinator; None where the transaction is open here already."""
+        """Begins a verification by the coordinator; None if the transaction is already open here."""
         if self.has_ongoing_transaction(producer_id):
             return None
         verification = self._verifications.get(producer_id)
@@ -215,18 +215,18 @@ class ProducerStateManager:
         return verification
 
     def take_verifications(self, other: ProducerStateManager) -> None:
-        """Takes over questions under way, and confirmed ones, from `other`, whose place this state takes."""
+        """Takes over running and confirmed verifications from `other`, which this state replaces."""
         self._verifications = other._verifications
 
     def confirm(self, producer_id: int, verification: Verification) -> None:
-        """Takes the coordinator's yes, which has no effect when the transaction has ended meanwhile."""
+        """Notes the coordinator's confirmation, which has no effect if the transaction has ended meanwhile."""
         if self._verifications.get(producer_id) is verification:
             verification.confirmed = True
 
     # Validating, before the append
 
     def check(self, batch: StoredBatch, *, check_sequence: bool) -> BatchMetadata | None:
-        """Whether a leader may append this data batch. Returns the batch it repeats, if it does.
+        """Checks whether a leader may append this data batch. Returns the batch that it repeats, if any.
 
         Raises `KafkaError`: INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE.
         """
@@ -241,7 +241,7 @@ class ProducerStateManager:
             and 0 < first_sequence == entry.batches[-1].last_sequence + 1
             and is_transactional == (entry.current_txn_first_offset != NO_OFFSET)
         ):
-            return None  # the next one in order, as nearly all are
+            return None  # the next one in order, as nearly always
         if entry is not None and check_sequence:
             duplicate = entry.duplicate_of(producer_epoch, first_sequence, batch.last_sequence)
             if duplicate is not None:
@@ -253,7 +253,7 @@ class ProducerStateManager:
         if self._verifications and check_sequence:
             self._check_lowest_sequence(producer_id, first_sequence, offset)
         if entry is None:
-            # Nothing is known of the producer, which may have expired or been deleted: any sequence is allowed.
+            # The producer is unknown; it may have expired or been deleted: any sequence is allowed.
             return None
         if check_sequence:
             if producer_epoch != entry.producer_epoch:
@@ -317,10 +317,10 @@ class ProducerStateManager:
                 f"{producer_epoch}, which is smaller than the last seen epoch {entry.producer_epoch}",
             )
 
-    # Taking up what was appended
+    # Applying appended batches
 
     def append_data(self, batch: StoredBatch) -> None:
-        """Takes up a data batch of the log. A leader has checked it; a follower takes what its leader has."""
+        """Applies a data batch of the log. A leader has checked it; a follower accepts its leader's batches."""
         producer_id, first_sequence = batch.producer_id, batch.base_sequence
         first_offset, last_offset = batch.base_offset, batch.last_offset
         entry = self.entries.get(producer_id)
@@ -339,7 +339,7 @@ class ProducerStateManager:
             self._verifications.pop(producer_id, None)
 
     def append_stored(self, batch: StoredBatch, marker: Callable[[], EndTxnMarker | None]) -> AbortedTxn | None:
-        """Takes up any batch of the log; `marker` reads a control batch. Returns the transaction that it aborts."""
+        """Applies any batch of the log; `marker` reads a control batch. Returns the transaction that it aborts."""
         if batch.producer_id == NO_PRODUCER_ID:
             return None
         if not batch.is_control:
@@ -351,7 +351,7 @@ class ProducerStateManager:
             # The leader has the same bytes: the log keeps them, and the transaction stays open.
             self._skip("control batch", f"{self._topic_partition} offset {batch.base_offset}", error)
             return None
-        # None: compaction left the batch without its record, and the transaction is gone from the log.
+        # None: compaction removed the batch's record, and the transaction is gone from the log.
         return None if read is None else self._append_marker(batch, read)
 
     def _append_marker(self, batch: StoredBatch, marker: EndTxnMarker) -> AbortedTxn | None:
@@ -372,7 +372,7 @@ class ProducerStateManager:
         return AbortedTxn(producer_id, first_offset, offset, last_stable_offset) if marker.is_abort else None
 
     def on_high_watermark(self, high_watermark: int) -> None:
-        """Lets ended transactions whose marker is replicated hold back nothing any more."""
+        """Stops ended transactions, whose marker is replicated, from holding back the last stable offset."""
         if self._unreplicated:
             self._unreplicated = {
                 first: marker for first, marker in self._unreplicated.items() if marker >= high_watermark
@@ -410,7 +410,7 @@ class ProducerStateManager:
         return tuple(sorted(self._snapshots))
 
     def reload_snapshots(self) -> None:
-        """Looks which snapshot files there are."""
+        """Finds the present snapshot files."""
         self._snapshots = {
             offset: None
             for name in (self._disk.listdir(self._directory) if self._disk.is_dir(self._directory) else ())
@@ -418,9 +418,9 @@ class ProducerStateManager:
         }
 
     def take_snapshot(self, *, sync: bool) -> int | None:
-        """Writes the state as of `map_end_offset`, unless there is a snapshot of it. Returns its offset.
+        """Writes the state as of `map_end_offset`, unless it has a snapshot. Returns its offset.
 
-        A torn snapshot is found by its CRC, so no rename is needed.
+        The CRC reveals an incomplete snapshot, so no rename is needed.
         """
         offset = self.map_end_offset
         if offset <= self._last_snapshot_offset:
@@ -491,7 +491,7 @@ class ProducerStateManager:
         self._disk.remove(self.snapshot_path(offset))
 
     def remove_stray_snapshots(self, segment_base_offsets: list[int]) -> None:
-        """Keeps the snapshots at segments' base offsets and the newest one beyond them."""
+        """Keeps only the snapshots at segments' base offsets, and the newest one beyond them."""
         bases = dict.fromkeys(segment_base_offsets)
         stray = [offset for offset in self.snapshot_offsets if offset not in bases]
         if stray and stray[-1] >= max(segment_base_offsets, default=0):
@@ -500,7 +500,7 @@ class ProducerStateManager:
             self._forget_snapshot(offset)
 
     def delete_snapshots_of(self, segment_base_offsets: list[int]) -> None:
-        """The segments are deleted, and so are the snapshots with which they began."""
+        """Deletes the snapshots at the deleted segments' base offsets."""
         for offset in segment_base_offsets:
             if offset in self._snapshots:
                 self._forget_snapshot(offset)
@@ -538,7 +538,7 @@ class ProducerStateManager:
             self.nobody_wrote = self.nobody_wrote and not entries
             self.map_end_offset = self._last_snapshot_offset = offset
             return
-        self.nobody_wrote = True  # as far as this goes: what comes next is replayed
+        self.nobody_wrote = True  # up to here: the following batches are replayed
         self.map_end_offset = self._last_snapshot_offset = log_start_offset
 
     def truncate_fully_and_start_at(self, offset: int) -> None:

@@ -69,24 +69,24 @@ class ReadableLog:
         self.log_end_offset = loaded.log_end_offset
         self.high_watermark = loaded.log_start_offset
         self.recovery_point = loaded.recovery_point
-        """Everything below is on the disk for good. The log start offset may be higher: segments below that offset stay
-        until retention deletes them, and a recovery before then has to check them where they are not flushed."""
+        """All records below are durably on the disk. The log start offset may be higher: segments below that offset
+        stay until retention deletes them, and until then a recovery has to check the unflushed ones."""
         self.last_flush_ms = now_ms
         self.closed = False
         self._first_unstable: int | None = None
         self.cleaned_offset = loaded.log_start_offset
-        """How far the cleaner has been (its checkpoint)."""
+        """How far the cleaner has come (its checkpoint)."""
         self.uncleanable: str | None = None
-        """Why the cleaner leaves this log alone."""
+        """Why the cleaner skips this log."""
         self.on_cleaned_offset_lowered: Callable[[Any], None] | None = None
-        """Called with this log when a truncation went below the cleaned offset: other records will stand there."""
+        """Called with this log when a truncation went below the cleaned offset: other records will come there."""
         self.on_log_start_offset_lowered: Callable[[Any], None] | None = None
-        """Called with this log when a truncation went below its start offset: the checkpoint's is too large now."""
+        """Called with this log when a truncation went below its start offset: the checkpointed one is now too large."""
         self.on_recovery_point_lowered: Callable[[Any], None] | None = None
-        """Called with this log when a truncation went below the recovery point: a checkpoint that says more would let
-        recovery trust bytes that are written again and not flushed."""
+        """Called with this log when a truncation went below the recovery point: a larger checkpoint would let recovery
+        trust bytes that are rewritten and not flushed."""
         self.just_appended: AppendInfo | None = None
-        """The log's last append, read from memory while those that wait for it are told."""
+        """The log's last append, which waiting readers read from memory."""
         self._directory_synced = False
         self._note_first_unstable()
 
@@ -96,11 +96,11 @@ class ReadableLog:
             f"log_end_offset={self.log_end_offset})"
         )
 
-    # What it is
+    # State
 
     @property
     def latest_epoch(self) -> int:
-        """The largest leader epoch that began in this log; -1 where none did."""
+        """The largest leader epoch that began in this log; -1 if none did."""
         return self.leader_epochs.latest_epoch
 
     @property
@@ -126,7 +126,7 @@ class ReadableLog:
         return self.name.endswith(FUTURE_SUFFIX)
 
     def assign_topic_id(self, topic_id: Uuid) -> None:
-        """Notes the topic id for good. Raises INCONSISTENT_TOPIC_ID when the log is another topic's."""
+        """Stores the topic id for good. Raises INCONSISTENT_TOPIC_ID when the log is another topic's."""
         if self.topic_id == topic_id:
             return
         if self.topic_id is not None:
@@ -145,7 +145,7 @@ class ReadableLog:
 
     @contextmanager
     def _reading(self, doing: str) -> Iterator[None]:
-        """Makes errors of the files CORRUPT_MESSAGE or `LogDirFailure`."""
+        """Turns errors of the files into CORRUPT_MESSAGE or `LogDirFailure`."""
         try:
             yield
         except CorruptBatch as batch:
@@ -176,11 +176,11 @@ class ReadableLog:
         incomplete: bool = False,
         in_place: bool = False,
     ) -> Bytes:
-        """Batches from the one that holds `offset` on, none of them at or beyond the offset `bound`.
+        """Batches from the one that holds `offset` on, all below the offset `bound`.
 
-        At most `max_bytes`, where the last may be cut. A first batch that is larger comes whole with `min_one_batch`,
-        else its head with `incomplete`. Many batches stay in the file where `in_place` allows it
-        (`FileRecords`). Raises OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, `LogDirFailure`.
+        At most `max_bytes`; the last batch may be cut. A larger first batch comes whole with `min_one_batch`, else its
+        head with `incomplete`. Many batches stay in the file if `in_place` allows it (`FileRecords`). Raises
+        OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, `LogDirFailure`.
         """
         end_offset = self.log_end_offset
         if not self.log_start_offset <= offset <= end_offset:
@@ -217,7 +217,7 @@ class ReadableLog:
             raise self._failed(error, "reading the log") from error
 
     def offset_metadata(self, offset: int) -> LogOffsetMetadata:
-        """Where `offset` stands; the end of the log for the log end offset."""
+        """The position of `offset`; the end of the log for the log end offset."""
         if offset == self.log_end_offset:
             active = self.segments.active
             return LogOffsetMetadata(offset, active.base_offset, active.size)
@@ -231,17 +231,17 @@ class ReadableLog:
         return self.segments.bytes_between(self.offset_metadata(start_offset), self.offset_metadata(end_offset))
 
     def on_older_segment(self, offset: int, end_offset: int) -> bool:
-        """Whether `offset` belongs to a segment before that of `end_offset`: no read goes from one to the other."""
+        """Whether `offset` belongs to an earlier segment than `end_offset`: no read spans two segments."""
         return self.segments.index_of(offset) < self.segments.index_of(end_offset)
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTxn]:
-        """The aborted transactions that touch the offsets from `start_offset` to before `end_offset`."""
+        """The aborted transactions that overlap the offsets from `start_offset` to before `end_offset`."""
         with self._reading("reading the transaction index"):
             return self.segments.aborted_transactions(start_offset, end_offset)
 
     def aborted_in_read(self, start_offset: int, size: int, end_offset: int) -> list[AbortedTxn]:
-        """The aborted transactions that touch the `size` bytes of batches that a read from `start_offset` has found,
-        which end before `end_offset`, and a few behind them (``LocalLog.addAbortedTransactions``)."""
+        """The aborted transactions that overlap the `size` bytes of batches that a read from `start_offset` found,
+        which end before `end_offset`, and a few after them (``LocalLog.addAbortedTransactions``)."""
         with self._reading("reading the indexes"):
             bound = self.segments.bound_of_read(start_offset, size)
             return self.segments.aborted_transactions(
@@ -249,7 +249,7 @@ class ReadableLog:
             )
 
     def fetch_offset_by_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """The first record whose timestamp is not smaller; ListOffsets' negative timestamps have their meanings."""
+        """The first record whose timestamp is not smaller; ListOffsets' negative timestamps have special meanings."""
         if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
             earliest = self.leader_epochs.earliest
             known = earliest is not None and earliest.start_offset <= self.log_start_offset
@@ -268,7 +268,7 @@ class ReadableLog:
                 return found
 
     def searching(self, timestamp: int) -> Generator[None, None, TimestampOffset | None]:
-        """As `fetch_offset_by_timestamp`, of a time or of the largest timestamp; yields where others may go on."""
+        """As `fetch_offset_by_timestamp`, for a time or the largest timestamp; yields so that others may run."""
         with self._reading("searching the log"):
             if timestamp == MAX_TIMESTAMP:
                 return (yield from self.segments.searching_record_with_max_timestamp())
@@ -277,7 +277,7 @@ class ReadableLog:
     # High watermark and last stable offset
 
     def update_high_watermark(self, high_watermark: int) -> int:
-        """Sets it within log start and log end; returns it."""
+        """Sets the high watermark within log start and log end; returns it."""
         if not self.log_start_offset <= high_watermark <= self.log_end_offset:
             high_watermark = min(max(high_watermark, self.log_start_offset), self.log_end_offset)
         if high_watermark != self.high_watermark:
@@ -294,19 +294,19 @@ class ReadableLog:
     # Leader epochs
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """The largest epoch not above `leader_epoch` and its end offset; (-1, -1) where that is not known."""
+        """The largest epoch not above `leader_epoch` and its end offset; (-1, -1) if that is not known."""
         return self.leader_epochs.end_offset_for(leader_epoch, self.log_end_offset)
 
     def has_batch(self, leader_epoch: int, end_offset: int) -> bool:
-        """Whether a batch of that epoch ends right before `end_offset`, whatever is known of epochs: where they fall,
-        since znodes were restored, those before are forgotten."""
+        """Whether a batch of that epoch ends at `end_offset`. It reads the batch: where epochs fall, since znodes were
+        restored, the cache has forgotten the earlier ones."""
         with self._reading("reading the log"):
             batch = self.segments.batch_at(end_offset - 1)
         return batch is not None and (batch.leader_epoch, batch.next_offset) == (leader_epoch, end_offset)
 
     def ends_as(self, other: ReadableLog) -> bool:
-        """Whether the two have the same records, but for those before one of them begins: of one leader epoch the same
-        offset ends the same records. A log without any knows no epoch."""
+        """Whether both have the same records, except before the later start: in one leader epoch, equal end offsets
+        mean equal records. An empty log knows no epoch."""
         end_offset = self.log_end_offset
         if (end_offset, self.topic_id) != (other.log_end_offset, other.topic_id):
             return False

@@ -66,7 +66,7 @@ def load_segments(
     producer_id_expiration_ms: int,
     skip: Skip,
 ) -> Generator[int, None, LoadedLog]:
-    """The segments of `directory`, at least one. `skip` is told what cannot be read. Raises ``OSError`` only."""
+    """The segments of `directory`, at least one. `skip` is told of unreadable things. Raises ``OSError`` only."""
     _finish_interrupted_work(disk, directory, skip)
     bases = _segment_bases(disk, directory, skip)
     segments = [Segment(disk, directory, base, index_bytes=settings.index_bytes, now_ms=now_ms) for base in bases]
@@ -109,7 +109,7 @@ def load_segments(
     if producers.map_end_offset < log_end_offset:
         yield from replaying_producers(segments, producers, log_start_offset, log_end_offset)
     producers.map_end_offset = log_end_offset
-    # A broker loads all its logs before anybody uses one: together they would hold more descriptors than it may have.
+    # A broker loads all its logs before any is used: their files together would exceed its descriptors.
     for segment in segments:
         segment.close_files()
     return LoadedLog(
@@ -125,10 +125,10 @@ def load_segments(
 def _finish_interrupted_work(disk: Disk, directory: str, skip: Skip) -> None:
     """Removes files marked for deletion and half-made ones, and finishes a swap that compaction had begun.
 
-    Apache's broker also splits a segment into several, whose files get their second names from the last on: beside one
-    that has not got it the others are half made, too (KAFKA-6264).
+    Apache's broker also splits a segment into several, whose files get their second names last to first: while one
+    lacks it, the following ones are half made as well (KAFKA-6264).
 
-    Who marked them may have died before their new names were on the platter: a loss of power must not bring them back.
+    The new names may not have been durable before a crash: a power loss must not bring the old ones back.
     """
     endings = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, ".tmp")
     names = [
@@ -161,7 +161,7 @@ def _bases(names: Sequence[str], suffix: str) -> list[int]:
 
 
 def _swap_end(disk: Disk, directory: str, base: int, skip: Skip) -> int:
-    """The offset after the last batch of a swap file that can be read."""
+    """The offset after the last readable batch of a swap file."""
     segment = Segment(disk, directory, base, index_bytes=0, now_ms=0, suffix=SWAP_SUFFIX)
     end = base
     try:
@@ -196,7 +196,7 @@ def _segment_bases(disk: Disk, directory: str, skip: Skip) -> list[int]:
 
 
 def _load_epochs(epochs: LeaderEpochCache, directory: str, skip: Skip) -> bool:
-    """Loads the epochs; False where they have to be read from the batches."""
+    """Loads the epochs; False if they have to be read from the batches."""
     try:
         return epochs.load()
     except ValueError as error:
@@ -230,7 +230,7 @@ def _scan_epochs(segments: list[Segment], epochs: LeaderEpochCache) -> Pieces:
                 segment, 0, lambda batch: epochs.note(batch.leader_epoch, batch.base_offset, batch.last_offset)
             )
         except CorruptBatch as error:
-            # As in `replaying_producers`: it was flushed, a reader will be told of it, and the log still opens.
+            # As in `replaying_producers`: these bytes were flushed, a reader gets the error, and the log still opens.
             logger.error("leader epochs may be incomplete: %s", error)
     epochs.write()
 
@@ -251,7 +251,7 @@ def _each_batch(segment: Segment, position: int, take: Callable[[StoredBatch], o
 
 
 def _holder(bases: list[int], offset: int) -> int:
-    """Index of the first segment that may hold something at or beyond `offset`."""
+    """Index of the first segment that may hold offsets at or beyond `offset`."""
     for index in range(len(bases) - 1, -1, -1):
         if bases[index] <= offset:
             return index
@@ -259,7 +259,7 @@ def _holder(bases: list[int], offset: int) -> int:
 
 
 def _with_unfit_indexes(segments: list[Segment], first: int, skip: Skip) -> list[Segment]:
-    """The segments before the index `first` of which an index is missing or does not fit."""
+    """The segments before the index `first` that lack an index or have a wrong one."""
     found = []
     for index, segment in enumerate(segments[:first]):
         try:
@@ -299,7 +299,7 @@ class _Loading:
         self.topic_partition = topic_partition
         self.settings = settings
         self.flushed_offset = flushed_offset
-        """No power loss has changed what is below."""
+        """No power loss has changed the records below."""
         self.log_start_offset = log_start_offset
         self.segments = segments
         self.epochs = epochs
@@ -307,7 +307,7 @@ class _Loading:
         self.last_epoch = NO_EPOCH
 
     def find_end(self, first: int, skip: Skip) -> Generator[int, None, int]:
-        """Checks the segments from index `first` on, and those whose indexes do not fit; returns the log end offset."""
+        """Checks the segments from index `first` on, and those with wrong indexes; returns the log end offset."""
         for segment in _with_unfit_indexes(self.segments, first, skip):
             yield from self.index_anew(segment)
         checked = yield from self.recover_from(first)
@@ -316,10 +316,10 @@ class _Loading:
         return (yield from self.end_of_clean_log())
 
     def index_anew(self, segment: Segment) -> Pieces:
-        """Makes the indexes of a segment that was flushed.
+        """Rebuilds the indexes of a segment that was flushed.
 
-        What is damaged in it stays, as where they were whole: whoever reads it is told, and no record behind it is
-        lost. (Apache cuts the segment there.)
+        Damage in it stays, as with intact indexes: readers get the error, and no record after it is lost. (Apache cuts
+        the segment there.)
         """
         producers, start = self.producers, segment.base_offset
         producers.truncate_and_reload(self.log_start_offset, start)
@@ -334,7 +334,7 @@ class _Loading:
         if end < segment.size:
             logger.error("the indexes of %s end at %d, where it is damaged", segment.path, end)
         segment.close_files()
-        producers.take_snapshot(sync=True)  # the next one may begin with it
+        producers.take_snapshot(sync=True)  # the next segment may begin with it
 
     def recover_from(self, first: int) -> Generator[int, None, int | None]:
         """Checks the segments from index `first` on; returns the log end offset, None when there was none to check."""
@@ -353,9 +353,9 @@ class _Loading:
             segment = segments[index]
             if segment.base_offset > producers.map_end_offset:
                 if not self.settings.compact and producers.map_end_offset >= self.flushed_offset:
-                    # Only compaction leaves such a gap, and what is older may be from a time when the topic was
-                    # compacted. Here a power loss took the end of the segment before, between two of its batches, and
-                    # left the name of this one.
+                    # Only compaction leaves such a gap, and older segments may be from a time when the topic was
+                    # compacted. Here a power loss took the end of the preceding segment, between two batches, and left
+                    # this one's name.
                     logger.warning(
                         "[%s] segments from %s on are dropped: the one before ends at %d",
                         self.topic_partition,
@@ -383,7 +383,7 @@ class _Loading:
         return next_offset
 
     def _end_at(self, segment: Segment, size: int, next_offset: int) -> None:
-        """Ends the log with this segment, of which so many bytes are whole."""
+        """Ends the log with this segment, of which this many bytes are intact."""
         logger.warning(
             "[%s] recovered segment %s: %d bytes after offset %d are no whole batches and are cut",
             self.topic_partition,
@@ -395,11 +395,11 @@ class _Loading:
         segment.cut_file(size)
 
     def _belongs(self, batch: StoredBatch, good: bool) -> bool:
-        """Whether a batch belongs to the log: its CRC is right, and leader epochs never fall within it.
+        """Whether a batch belongs to the log: its CRC is right, and its leader epoch is not below the previous one.
 
-        Where they fall, the batch was cut by a truncation and then overwritten in part, and a power loss brought the
-        rest of it back: its CRC is right, and no leader has it at this offset. What was flushed is no such batch: logs
-        of Apache's followers have epochs that fall, and so have those of a cluster that lost its znodes.
+        If epochs fall, a truncation cut the batch, part of it was overwritten, and a power loss brought the rest back:
+        its CRC is right, but no leader has it at this offset. Flushed batches are accepted: logs of Apache's followers
+        have falling epochs, and so have logs of a cluster that lost its znodes.
         """
         return good and (
             batch.leader_epoch < 0 or batch.leader_epoch >= self.last_epoch or batch.base_offset < self.flushed_offset
@@ -415,8 +415,8 @@ class _Loading:
         self.producers.map_end_offset = batch.next_offset
 
     def end_of_clean_log(self) -> Generator[int, None, int]:
-        """The log end offset after a clean stop; a last segment that does not end with a batch, or before an aborted
-        transaction does, is recovered."""
+        """The log end offset after a clean stop. A last segment that does not end with a batch, or ends within an
+        aborted transaction, is recovered."""
         if not self.segments:
             return self.log_start_offset
         last = self.segments[-1]
@@ -431,10 +431,10 @@ class _Loading:
             return end
 
     def drop(self, doomed: list[Segment]) -> None:
-        """Removes the log's last segments: none may come back behind what is cut or appended next."""
+        """Removes the log's last segments: none may come back after the cut or the next appends."""
         if not doomed:
             return
-        for segment in reversed(doomed):  # who dies in between leaves no hole
+        for segment in reversed(doomed):  # a crash in between leaves no hole
             self.segments.remove(segment)
             for path in segment.mark_deleted():
                 self.disk.remove(path)
@@ -443,7 +443,7 @@ class _Loading:
 
 
 def _take_stored(segment: Segment, batch: StoredBatch, producers: ProducerStateManager, *, index_aborted: bool) -> None:
-    """Takes a batch of the log into the producer state, and into a transaction index made anew."""
+    """Applies a batch of the log to the producer state, and to a new transaction index."""
     aborted = producers.append_stored(batch, lambda: end_txn_marker(segment.read_batch(batch)))
     if aborted is not None and index_aborted:
         segment.txn_index.append(aborted)
@@ -455,7 +455,7 @@ def replay_producers(
     log_start_offset: int,
     end_offset: int,
 ) -> None:
-    """Reads the batches from where the producer state stands to `end_offset` into it, all at once."""
+    """Reads the batches from the producer state's offset to `end_offset` into it, without pauses."""
     with briefly(), segments[-1].open_briefly():
         for _ in replaying_producers(segments, producers, log_start_offset, end_offset):
             continue
@@ -467,7 +467,7 @@ def replaying_producers(
     log_start_offset: int,
     end_offset: int,
 ) -> Pieces:
-    """As `replay_producers`, in pieces. Of the segments only the last one stays open."""
+    """As `replay_producers`, in pieces. Only the last segment stays open."""
     start_offset = max(producers.map_end_offset, log_start_offset)
     for index, segment in enumerate(segments):
         following = segments[index + 1].base_offset if index + 1 < len(segments) else end_offset
@@ -485,7 +485,7 @@ def replaying_producers(
             if located is not None:
                 yield from _each_batch(segment, located[0], take)
         except CorruptBatch as error:
-            # Below the recovery point everything was flushed; a reader will be told of it, the log still opens.
+            # Below the recovery point everything was flushed; a reader gets the error, and the log still opens.
             logger.error("producer state is incomplete: %s", error)
         finally:
             if segment is not segments[-1]:

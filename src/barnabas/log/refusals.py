@@ -56,7 +56,7 @@ def unpacks_too_far(topic_partition: TopicPartition, error: TooLargeError) -> Ka
 def unfit(
     topic_partition: TopicPartition, settings: LogSettings, found: Scanned, now_ms: int, *, is_partial: bool
 ) -> InvalidRecords:
-    """The refusal of `found.errors`; `is_partial`: the records were compressed, and Kafka passes over their fields."""
+    """The refusal for `found.errors`; `is_partial`: the records were compressed, and Kafka skips their fields."""
     told = [
         (error.number, _reason(topic_partition, settings, error, now_ms, is_partial=is_partial))
         for error in found.errors

@@ -46,7 +46,7 @@ class AppendInfo:
         self.record_count = record_count
         self.duplicate = duplicate
         self.records = records
-        """What a leader's append wrote, as it stands in the log now."""
+        """The records of a leader's append, as they are in the log now."""
 
 
 class LogOffsetMetadata(NamedTuple):

@@ -21,7 +21,7 @@ class Aging(Protocol):
 
     @property
     def largest_timestamp(self) -> int:
-        """In ms; asked only where age decides, since that may read the disk."""
+        """In ms; used only if age decides, since it may read the disk."""
         ...
 
 
@@ -34,10 +34,10 @@ def segments_to_delete(
     log_end_offset: int,
     now_ms: int,
 ) -> int:
-    """How many of the first segments go; the active one too, when it has data.
+    """How many of the first segments are deleted; the active one too, if it has data.
 
-    None that ends above the high watermark: the start offset can never pass it, and no follower loses what it has still
-    to fetch.
+    No segment that ends above the high watermark: the start offset can never pass it, and no follower loses records
+    that it still has to fetch.
     """
     ends = [segment.base_offset for segment in segments[1:]] + [log_end_offset]
     replicated = 0

@@ -43,7 +43,7 @@ DELETED_SUFFIX: Final = ".deleted"
 SUFFIXES: Final = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 TAIL_BATCHES: Final = 1024
-"""How many of the last batches' positions are remembered; half of them are dropped at once when there are as many."""
+"""How many of the last batches' positions are kept; at this number half of them are dropped."""
 DEFAULT_INDEX_INTERVAL_BYTES: Final = 4096
 SCAN_BYTES: Final = 16 * 1024
 RECOVERY_BYTES: Final = 1024 * 1024
@@ -57,8 +57,8 @@ def segment_path(directory: str, base_offset: int, suffix: str) -> str:
 
 
 def base_offset_of(name: str, suffix: str) -> int | None:
-    """The offset in a file's name; None for a name that is none of Kafka's with this suffix, or that leaves no offset
-    for the log's end."""
+    """The offset in a file's name; None for a name that is not Kafka's with this suffix, or that leaves no offset for
+    the log's end."""
     digits = name.removesuffix(suffix)
     if digits == name or len(digits) != 20 or not digits.isascii() or not digits.isdigit():
         return None
@@ -103,22 +103,22 @@ class Segment:
         new: bool = False,
         suffix: str = "",
     ) -> None:
-        """`suffix` is behind all its files' names while compaction makes it."""
+        """`suffix` ends the names of all its files while compaction creates it."""
         self._disk = disk
         self.directory = directory
         self.base_offset = base_offset
         self.path = segment_path(directory, base_offset, LOG_SUFFIX) + suffix
         self._file: File | None = None
         self.cuts = 0
-        """How often the file was cut, or deleted."""
+        """How often the file was cut or deleted."""
         self.created_ms = now_ms
         self.max_timestamp = NO_TIMESTAMP
         self.offset_of_max_timestamp = base_offset
         self.rolling_timestamp: int | None = None
         self.bytes_since_index_entry = 0
         self.indexes_full = False
-        """Kept only for the active segment: no further index entry fits. What a follower appends in one go with the
-        batch that filled them has none."""
+        """Kept only for the active segment: no further index entry fits. Batches that a follower appends together with
+        the batch that filled the indexes have none."""
         self._timestamps_known = new
         self._tail_last_offsets = array("q")
         self._tail_positions = array("i")
@@ -127,7 +127,7 @@ class Segment:
         if new:
             for path in paths:
                 disk.remove(path)
-            # Opened again by the first append: a partition that nobody writes to costs no descriptor.
+            # The first append opens it again: an unwritten partition needs no descriptor.
             with disk.open_briefly(self.path, create=True):
                 pass
         self.size = 0 if new else disk.size(self.path)
@@ -146,7 +146,7 @@ class Segment:
 
     @property
     def file_unless_short(self) -> File:
-        """As `file`; for what may be refused and asked for again, where descriptors run out."""
+        """As `file`, for operations that may be refused and repeated when descriptors run out."""
         if self._file is None:
             with sparing():
                 return self.file
@@ -154,7 +154,7 @@ class Segment:
 
     @contextmanager
     def open_briefly(self) -> Iterator[None]:
-        """Opens the file until the end, unless it is open; for what may not be left half done (`Disk.open_briefly`)."""
+        """Opens the file for the block, unless open; for work that must not stop halfway (`Disk.open_briefly`)."""
         if self._file is not None:
             yield
             return
@@ -168,7 +168,7 @@ class Segment:
     # Appending
 
     def append(self, records: Bytes, batches: list[tuple[int, StoredBatch]], index_interval_bytes: int) -> None:
-        """Writes `records` at the end: these batches, each with where it starts. They count when the write is whole."""
+        """Writes `records` at the end, with the batches and their starts. They count when the write is complete."""
         ahead = self.size - batches[0][0]
         (self._file or self.file_unless_short).pwrite(records, self.size)
         for start, batch in batches:
@@ -208,7 +208,7 @@ class Segment:
         self.indexes_full = self._index(self.offset_index).full or self._index(self.time_index).full
 
     def fits(self, last_offset: int) -> bool:
-        """Whether `last_offset` can stand in the indexes, whose offsets are relative."""
+        """Whether the indexes, whose offsets are relative, can hold `last_offset`."""
         return last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
 
     def waited_ms(self, now_ms: int, max_timestamp: int) -> int:
@@ -217,7 +217,7 @@ class Segment:
             try:
                 self.rolling_timestamp = next(self.batches()).max_timestamp
             except CorruptBatch:
-                self.rolling_timestamp = NO_TIMESTAMP  # its file's age counts, as where records have no timestamps
+                self.rolling_timestamp = NO_TIMESTAMP  # its file's age counts, as for records without timestamps
         if self.rolling_timestamp is not None and self.rolling_timestamp >= 0:
             return max_timestamp - self.rolling_timestamp
         return now_ms - self.created_ms
@@ -230,7 +230,7 @@ class Segment:
 
     @property
     def largest_timestamp(self) -> int:
-        """The largest timestamp of a record here; when there is none, when the file was written last."""
+        """The largest timestamp of a record here; if there is none, the file's modification time."""
         if not self._timestamps_known:
             self._load_timestamps()
         return self.max_timestamp if self.max_timestamp >= 0 else self._disk.modified_ms(self.path)
@@ -243,7 +243,7 @@ class Segment:
     # Finding
 
     def _index(self, index: IndexOf) -> IndexOf:
-        """Loads `index`, or rebuilds it from the batches where it cannot be loaded."""
+        """Loads `index`, or rebuilds it from the batches if it cannot be loaded."""
         try:
             index.entries  # noqa: B018  (loads)
         except (CorruptIndex, FileNotFoundError):
@@ -251,7 +251,7 @@ class Segment:
         return index
 
     def _mend_indexes(self, error: CorruptIndex) -> None:
-        """Rebuilds the indexes: entries came back from the disk that this segment cannot have."""
+        """Rebuilds the indexes: the disk returned entries that this segment cannot have."""
         logger.warning("%s: its indexes are made anew: %s", self.path, error)
         try:
             self.rebuild_indexes()
@@ -275,13 +275,13 @@ class Segment:
             try:
                 return self._scan_for(offset, index.lookup(offset, passed_over))
             except CorruptIndex:
-                passed_over += 1  # the entry before leads there as well
+                passed_over += 1  # the entry before leads to it as well
 
     def _scan_for(self, offset: int, indexed: int) -> tuple[int, int] | None:
-        """As `locate`, from the position on that the index has; reads no more of each header than it needs.
+        """As `locate`, from the index's position on; reads no more of each header than it needs.
 
-        Raises `CorruptIndex` where what is there is no batch that begins at `offset` or before: the entry is wrong, or
-        the batch is. (Apache returns what comes next, and a consumer misses the records between.)
+        Raises `CorruptIndex` if no batch begins there at `offset` or before: the entry or the batch is wrong. (Apache
+        returns the following batch, and a consumer misses the records between.)
         """
         position = indexed
         if indexed and indexed >= self.size:
@@ -313,7 +313,7 @@ class Segment:
         return self.base_offset <= base_offset <= offset and size >= LEGACY_MINIMUM and data[MAGIC_AT] <= 2
 
     def batches(self, start: int = 0, end: int | None = None, *, chunk: int = SCAN_BYTES) -> Iterator[StoredBatch]:
-        """The headers of all batches from position `start` on. Raises `CorruptBatch` where there is none."""
+        """The headers of all batches from position `start` on. Raises `CorruptBatch` if there is none."""
         size = self.size if end is None else end
         position = start
         data = b""
@@ -336,7 +336,7 @@ class Segment:
         return self.file.pread(batch.size, batch.position)
 
     def batches_not_before(self, timestamp: int, offset: int) -> Iterator[StoredBatch]:
-        """The batches from `offset` on among which is the first with a record that is not older than `timestamp`."""
+        """Batches from `offset` on, including the first that has a record with `timestamp` or later."""
         _, from_offset = self._index(self.time_index).lookup(timestamp)
         located = self.locate(max(from_offset, offset))
         for batch in self.batches(self.size if located is None else located[0]):
@@ -353,7 +353,7 @@ class Segment:
         return last
 
     def bound_of_read(self, end_position: int) -> int | None:
-        """The last offset of a batch at or behind `end_position`, as the index has it."""
+        """The last offset of a batch at or after `end_position`, by the index."""
         return self._index(self.offset_index).upper_bound_offset(end_position)
 
     def collect_aborted(self, fetch_offset: int, upper_bound_offset: int, into: list[AbortedTxn]) -> bool:
@@ -368,11 +368,11 @@ class Segment:
         belongs: Callable[[StoredBatch, bool], bool],
         take: Callable[[StoredBatch], None],
     ) -> Generator[int, None, int]:
-        """Checks every batch's CRC and makes the indexes anew, up to the first bytes that are no batch of the log.
+        """Checks every batch's CRC and rebuilds the indexes, up to the first bytes that are not a batch of the log.
 
-        Asks for each whether it `belongs` to the log, where its CRC is right and where it is not, and calls `take` for
-        each that does. Yields after every piece of about `RECOVERY_BYTES` how many bytes it had, and returns where the
-        last one ends: `cut_file` removes what follows, when the segments behind this one are gone.
+        It asks for each batch whether it `belongs` to the log, whether its CRC is right or not, and calls `take` for
+        each that does. It yields the size of every piece of about `RECOVERY_BYTES`, and returns where the last batch
+        ends: `cut_file` removes the rest, when the segments after this one are gone.
         """
         self._forget()
         indexes = self.offset_index, self.time_index, self.txn_index
@@ -399,16 +399,16 @@ class Segment:
                 yield valid - told
                 told = valid
         self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
-        # Below the recovery point everything is synced, and no flush comes later: what is written here is synced now.
+        # Below the recovery point everything is synced, and no flush comes later: these writes are synced now.
         for index in indexes:
             index.rebuilt(sync=last_offset < recovery_point)
         return valid
 
     def cut_file(self, size: int) -> None:
-        """Gives the file this size, for good, and keeps the indexes as short.
+        """Gives the file this size durably, and shortens the indexes to it.
 
-        The recovery point is not above the cut, so no later flush looks at this segment again: if a power loss brought
-        the old length back, nobody would check the bytes behind the cut.
+        The recovery point is not above the cut, so no later flush covers this segment: if a power loss restored the old
+        length, nothing would check the bytes after the cut.
         """
         self.cuts += 1
         self.size = size
@@ -416,7 +416,7 @@ class Segment:
         self.flush()
 
     def _checked(self, size: int) -> Iterator[tuple[StoredBatch, bool]]:
-        """Every batch up to `size` with the verdict on its CRC; ends at bytes that cannot be a batch."""
+        """Every batch up to `size` with the result of its CRC check; ends at bytes that cannot be a batch."""
         position = 0
         data = memoryview(b"")
         data_start = 0
@@ -442,13 +442,13 @@ class Segment:
             position += batch.size
 
     def _rebuild_entries(self, last_offset: int, position: int) -> None:
-        """Unless one of the indexes is full."""
+        """Adds an entry to both indexes, unless one is full."""
         if not (self.offset_index.full or self.time_index.full):
             self.offset_index.append(last_offset, position)
             self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
 
     def rebuild_indexes(self) -> None:
-        """Makes the offset and the time index anew from batch headers, for a segment whose batches are known good."""
+        """Rebuilds the offset and the time index from batch headers, for a segment whose batches are known good."""
         with self.open_briefly():
             self._rebuild_indexes()
 
@@ -471,12 +471,12 @@ class Segment:
                     indexed = batch.position
             self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
         finally:
-            # Also where damage ends it: what was found before that is right.
+            # Also if damage ends it: the batches before are right.
             self.offset_index.rebuilt(sync=True)
             self.time_index.rebuilt(sync=True)
 
     def _forget(self) -> None:
-        """Forgets what is remembered of the batches."""
+        """Drops what is remembered of the batches."""
         self._tail_last_offsets = array("q")
         self._tail_positions = array("i")
         self._tail_floor = self.base_offset
@@ -486,9 +486,9 @@ class Segment:
         self.bytes_since_index_entry = 0
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
-        """Cuts the first batch that ends at or after `offset` and all that follow; the segment is active again.
+        """Cuts the first batch that ends at or after `offset` and all following; the segment is active again.
 
-        Returns where it ends: before `offset` where that lies within a batch.
+        Returns where it ends: before `offset` if that lies within a batch.
         """
         located = self.locate(offset)
         position = None if located is None else located[0]
@@ -503,17 +503,17 @@ class Segment:
         if self.size == 0:
             self.created_ms = now_ms
             return offset
-        # Every cut batch may have held the largest timestamp: it is looked for in what follows the last time entry.
+        # Any cut batch may have had the largest timestamp: it is searched after the last time entry.
         self.max_timestamp, self.offset_of_max_timestamp = self.time_index.last_entry
         for batch in self.batches(self.offset_index.lookup(self.offset_of_max_timestamp)):
             if batch.max_timestamp > self.max_timestamp:
                 self.max_timestamp, self.offset_of_max_timestamp = batch.max_timestamp, batch.last_offset
         return offset
 
-    # Living and dying
+    # Closing and deleting
 
     def become_inactive(self, *, sync: bool) -> None:
-        """The next segment was begun: the time index gets its last entry, synced where no flush will come to do it."""
+        """The next segment was begun: adds the time index's last entry, synced if no flush will sync it."""
         if self._timestamps_known:
             index = self._index(self.time_index)
             try:
@@ -535,13 +535,13 @@ class Segment:
             self._file = None
 
     def moved(self, directory: str) -> None:
-        """The directory was renamed; open descriptors stay good."""
+        """The directory was renamed; open descriptors stay valid."""
         self.directory = directory
         self.path, *indexes = (segment_path(directory, self.base_offset, suffix) for suffix in SUFFIXES)
         self.offset_index.path, self.time_index.path, self.txn_index.path = indexes
 
     def change_suffix(self, old: str, new: str) -> None:
-        """Renames the files; open descriptors stay good. The log file comes last: with it the others count."""
+        """Renames the files; open descriptors stay valid. The log file comes last: with it the others count."""
         for kind in reversed(SUFFIXES):
             path = segment_path(self.directory, self.base_offset, kind)
             if self._disk.exists(path + old):
@@ -556,7 +556,7 @@ class Segment:
             self._disk.remove(path)
 
     def mark_deleted(self) -> list[str]:
-        """Renames the files out of the way; returns the names under which they are to be deleted later."""
+        """Renames the files; returns the names under which they are to be deleted later."""
         self.cuts += 1
         self.close_files()
         marked = []

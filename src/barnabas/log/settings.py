@@ -37,24 +37,24 @@ class LogSettings:
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
     codec: int | None
-    """What ``compression.type`` asks for; None leaves it to the producer."""
+    """The codec of ``compression.type``; None leaves it to the producer."""
     compression_level: int | None
     """``compression.gzip.level`` or ``compression.zstd.level``; None for other codecs."""
     scan_flags: int
-    """What `wire.scan` asks of each record."""
+    """What `wire.scan` checks in each record."""
     min_insync_replicas: int
     min_cleanable_dirty_ratio: float
     min_compaction_lag_ms: int
     max_compaction_lag_ms: int
     delete_retention_ms: int
     throttled_leaders: frozenset[str]
-    """``partition:broker`` of each replica whose leader sends no faster than its quota; ``*`` for all."""
+    """``partition:broker`` of each replica to which its leader sends no faster than its quota; ``*`` for all."""
     throttled_followers: frozenset[str]
 
     @classmethod
     def of(cls, config: Config) -> LogSettings:
-        """The same for all logs of a topic, which have one configuration: a list of throttled replicas names thousands
-        where a topic of as many partitions is moved."""
+        """One object for all logs of a topic, which have one configuration: its list of throttled replicas has
+        thousands of names when a topic with as many partitions is moved."""
         known = _known.get(config)
         if known is None:
             known = _known[config] = cls._read(config)
@@ -63,7 +63,7 @@ class LogSettings:
     @classmethod
     def _read(cls, config: Config) -> LogSettings:
         policies = config.items("cleanup.policy")
-        # The deprecated single bound holds where one of the two that replaced it is none (KIP-937).
+        # The deprecated single bound applies if one of its two replacements is unbounded (KIP-937).
         difference = config.number("message.timestamp.difference.max.ms")
         before = config.number("message.timestamp.before.max.ms")
         after = config.number("message.timestamp.after.max.ms")
@@ -75,7 +75,7 @@ class LogSettings:
         codec = None if compression == "producer" else Codec.named(_CODECS.get(compression, compression))
         return cls(
             segment_bytes=config.number("segment.bytes"),
-            # Only what is rolled is cleaned: a bound on the lag is one on the segment's age (KIP-354).
+            # Only rolled segments are cleaned: a bound on the lag is also one on the segment's age (KIP-354).
             segment_ms=min(segment_ms, max_lag_ms) if compact else segment_ms,
             segment_jitter_ms=config.number("segment.jitter.ms"),
             index_bytes=config.number("segment.index.bytes"),

@@ -44,13 +44,13 @@ class TimeIndex(IndexFile):
 
     @property
     def full(self) -> bool:
-        """One slot is kept for the entry that a roll or a close adds."""
+        """One slot is reserved for the entry that a roll or a close adds."""
         entries = self._entries
         return (self._load() if entries is None else entries) >= self._max_entries - 1
 
     @property
     def last_entry(self) -> tuple[int, int]:
-        """Timestamp and offset; (-1, base offset) where there is no entry."""
+        """Timestamp and offset; (-1, base offset) if there is no entry."""
         if not self._load():
             return NO_TIMESTAMP, self.base_offset
         return self._timestamps[-1], self.base_offset + self._relative_offsets[-1]
@@ -58,7 +58,7 @@ class TimeIndex(IndexFile):
     def maybe_append(self, timestamp: int, offset: int) -> bool:
         """Adds an entry when `timestamp` is larger than the last one; False when it is not.
 
-        Raises `CorruptIndex` where the last entry is of a later offset.
+        Raises `CorruptIndex` if the last entry has a later offset.
         """
         entries = self._entries
         if entries is None:
@@ -74,7 +74,7 @@ class TimeIndex(IndexFile):
         return True
 
     def lookup(self, timestamp: int) -> tuple[int, int]:
-        """The last entry whose timestamp is not larger; (-1, base offset) where there is none."""
+        """The last entry whose timestamp is not larger; (-1, base offset) if there is none."""
         self._load()
         slot = bisect_right(self._timestamps, timestamp) - 1
         if slot < 0:
@@ -82,7 +82,7 @@ class TimeIndex(IndexFile):
         return self._timestamps[slot], self.base_offset + self._relative_offsets[slot]
 
     def truncate_to(self, offset: int) -> None:
-        """Forgets every entry for `offset` and beyond."""
+        """Drops every entry for `offset` and beyond."""
         self._load()
         keep = bisect_left(self._relative_offsets, min(offset - self.base_offset, 2**31 - 1))
         del self._timestamps[keep:]

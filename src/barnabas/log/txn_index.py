@@ -25,7 +25,7 @@ class AbortedTxn(NamedTuple):
 
     @property
     def can_be(self) -> bool:
-        """Whether any transaction is so: it has a record before its marker, and nothing behind that is stable yet."""
+        """Whether such a transaction can be: it has a record before its marker, and no later offset is stable yet."""
         return (
             self.producer_id >= 0
             and 0 <= self.first_offset < self.last_offset
@@ -45,7 +45,7 @@ class TransactionIndex:
         self._rebuilding = False
 
     def aborted(self) -> list[AbortedTxn]:
-        """All of them. Raises `CorruptIndex`."""
+        """All aborted transactions. Raises `CorruptIndex`."""
         if self._aborted is None:
             data = self._disk.read(self.path) if self._disk.exists(self.path) else b""
             if len(data) % _ENTRY.size:
@@ -75,9 +75,9 @@ class TransactionIndex:
         aborted.append(entry)
 
     def collect(self, fetch_offset: int, upper_bound_offset: int, into: list[AbortedTxn]) -> bool:
-        """Adds the transactions that touch the range; True when later segments hold no more of them."""
+        """Adds the transactions that overlap the range; True when later segments hold no more of them."""
         aborted = self.aborted()
-        # They are in the order of their ends: those that ended before the range are not looked at one by one.
+        # The entries are in the order of their ends: those that ended before the range are skipped without a look.
         for index in range(bisect_left(aborted, fetch_offset, key=_last_offset), len(aborted)):
             entry = aborted[index]
             if entry.first_offset < upper_bound_offset:
@@ -97,12 +97,12 @@ class TransactionIndex:
                 file.truncate(keep * _ENTRY.size)
 
     def rebuild(self) -> None:
-        """Drops all entries; `rebuilt` writes those that are appended from now on."""
+        """Drops all entries; later `rebuilt` writes those appended from now on."""
         self._aborted = []
         self._rebuilding = True
 
     def rebuilt(self, *, sync: bool) -> None:
-        """Writes the new entries, where they differ from the file's."""
+        """Writes the new entries, if they differ from the file's."""
         self._rebuilding = False
         aborted = self.aborted()
         if not aborted and not self._disk.exists(self.path):

@@ -23,10 +23,10 @@ from barnabas.runtime import Runtime, Tasks
 logger = logging.getLogger(__name__)
 
 ROLLED_SEGMENT_FLUSH_DELAY_MS: Final = 45_000
-"""A rolled segment is flushed this much later. The kernel writes dirty pages back within 30 s, so the flush finds
-little to do and does not hold up the broker; a crash before it costs a little more recovery, nothing else."""
+"""How long after its roll a segment is flushed. The kernel writes dirty pages back within 30 s, so the flush has little
+to do and does not hold up the broker; a crash before it costs only a little more recovery."""
 EXPIRED_FILES_INTERVAL_MS: Final = 5_000
-"""How often it is looked for files to remove, at the least. Where files wait for less, looks are as far apart."""
+"""The longest interval between two searches for files to remove. If files wait for less, the interval is as short."""
 
 
 class UpkeptLogs(Protocol):
@@ -45,7 +45,7 @@ class UpkeptLogs(Protocol):
     def checkpoint_log_start_offsets(self) -> None: ...
 
     def take_due_deletion(self, now_ms: int) -> Log | None:
-        """A deleted log whose time has come."""
+        """A deleted log whose delay is over."""
         ...
 
 
@@ -91,7 +91,7 @@ class LogUpkeep:
             tasks.begin(self._logs.cleaner.run(), "log-cleaner")
 
     async def _every(self, interval_ms: int, work: Callable[[], Coroutine[None, None, None]], first_ms: int) -> None:
-        """Does `work` for the first time after `first_ms`: a disk may be full of what was due while nobody ran."""
+        """Does `work` first after `first_ms`: a disk may be full of files that became due while the broker was down."""
         await asyncio.sleep(first_ms / 1000)
         while True:
             await work()
@@ -114,7 +114,7 @@ class LogUpkeep:
                 await asyncio.sleep(0)
 
     async def delete_old_segments(self) -> None:
-        """Applies retention to all logs that are not only compacted."""
+        """Applies retention to all logs whose policy is not only compaction."""
 
         def delete(log: Log) -> int:
             start = log.log_start_offset
@@ -131,7 +131,7 @@ class LogUpkeep:
         await self._each_log(delete)
 
     async def flush_dirty_logs(self) -> None:
-        """Flushes what `flush.ms` asks for, and segments rolled a while ago."""
+        """Flushes the logs that are due by `flush.ms`, and segments rolled a while ago."""
         now_ms = self._clock.now_ms()
 
         def flush(log: Log) -> bool:
@@ -147,7 +147,7 @@ class LogUpkeep:
 
     async def delete_marked(self) -> None:
         """Removes directories and files whose delay is over. A directory takes some milliseconds of a busy disk, and a
-        deleted topic may have thousands: others have their turn after each."""
+        deleted topic may have thousands: other work has its turn after each."""
         now_ms = self._clock.monotonic_ms()
         while (log := self._logs.take_due_deletion(now_ms)) is not None:
             try:

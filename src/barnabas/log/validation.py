@@ -53,15 +53,15 @@ _NONE: Final = int(Codec.NONE)
 _LZ4_FLAGS_AT: Final = 4
 _LZ4_FLAGS: Final = 0x60
 _KEPT_ATTRIBUTES: Final = COMPRESSION_MASK | TRANSACTIONAL | CONTROL | DELETE_HORIZON
-"""Bits without a meaning are cleared where the attributes are written anew."""
+"""Bits without a meaning are cleared when the attributes are rewritten."""
 
 UNPACKED_BYTES_MAX: Final = 100 * 1024 * 1024
-"""What the batches of one request may unpack to. A producer's batch holds a megabyte or so before it is compressed
+"""The unpacked size of one request's batches. A producer's batch has a megabyte or so before compression
 (``batch.size``, ``max.message.bytes``). Kafka unpacks any number of bytes, and its other requests wait meanwhile."""
 AT_ONCE_BYTES: Final = 4 * 1024 * 1024
 """How much is unpacked and scanned before other requests have their turn: some milliseconds."""
 _PIECE_OVERHEAD_BYTES: Final = 16 * 1024
-"""What a piece costs beside its bytes, counted in bytes: 1 to 15 µs, the most for a piece that is a frame of zstd."""
+"""The fixed cost of a piece, in bytes: 1 to 15 µs, the most for a piece that is a zstd frame."""
 
 
 class Appendable:
@@ -87,7 +87,7 @@ class Unpacking:
         self.left = UNPACKED_BYTES_MAX
         self.at_once = AT_ONCE_BYTES
         self.judged: Appendable | None = None
-        """What `judge` made of the batch that is appended next."""
+        """The result of `judge` for the batch that is appended next."""
 
     async def judge(
         self,
@@ -97,7 +97,7 @@ class Unpacking:
         now_ms: int,
         turn: Callable[[], Awaitable[object]],
     ) -> None:
-        """Judges a batch that `TakesLong`, a step at each `turn`. Raises `KafkaError` as `validated` does."""
+        """Validates a batch that `TakesLong`, a step at each `turn`. Raises `KafkaError` as `validated` does."""
         steps = judging(topic_partition, settings, records, now_ms, True, self)
         while True:
             await turn()
@@ -109,7 +109,7 @@ class Unpacking:
                 return
 
     def taken(self, settings: LogSettings) -> Appendable | None:
-        """What was judged by these settings; another batch is appended next."""
+        """The result, if it was made with these settings; it is used only once."""
         judged, self.judged = self.judged, None
         return judged if judged is not None and judged.settings is settings else None
 
@@ -131,12 +131,12 @@ def validated(
     first_offset: int = 0,
     leader_epoch: int = NO_EPOCH,
 ) -> tuple[memoryview, StoredBatch, bool]:
-    """The one batch in `records`, or the messages of magic 0 and 1 there as one; a partial one behind is left out.
+    """The one batch in `records`, or its messages of magic 0 and 1 as one batch; a partial one at the end is omitted.
 
-    Returns it; its header as the log will hold it from `first_offset` on, but for the CRC; and whether attributes and
-    largest timestamp there are others than in the bytes, so that `stamp_timestamps` has to write them. Nothing is
-    written here. Raises `TakesLong`, and `KafkaError`: CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP,
-    MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE.
+    Returns the batch, its header, and a flag. The header is as the log will hold it from `first_offset` on, except the
+    CRC. The flag tells that attributes or largest timestamp differ from the bytes, and `stamp_timestamps` has to write
+    them. Nothing is written here. Raises `TakesLong`, and `KafkaError`: CORRUPT_MESSAGE, INVALID_RECORD,
+    INVALID_TIMESTAMP, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE.
     """
     judged = None if unpacking is None or unpacking.judged is None else unpacking.taken(settings)
     if judged is None and len(records) >= HEADER_BYTES and records[MAGIC_AT] == _MAGIC:
@@ -182,7 +182,7 @@ def validated(
 def _checked(
     topic_partition: TopicPartition, settings: LogSettings, records: Bytes, header: Header, is_client: bool
 ) -> memoryview:
-    """The batch that `records` begin with, writable, where its bytes are what its header says."""
+    """The first batch of `records`, writable, if its bytes match its header."""
     size = header[1] + LOG_OVERHEAD
     view = memoryview(records)
     if view.readonly:
@@ -204,9 +204,9 @@ def _checked(
 
 
 def whole_batch(records: Bytes, start: int = 0) -> int:
-    """The size of the batch at `start`, 0 where it is not there whole (``ByteBufferLogInputStream``).
+    """The size of the batch at `start`, 0 if it is incomplete (``ByteBufferLogInputStream``).
 
-    Raises CORRUPT_MESSAGE for a length that no batch has, and for a magic that nobody knows.
+    Raises CORRUPT_MESSAGE for an impossible length and for an unknown magic.
     """
     left = len(records) - start
     if left < LOG_OVERHEAD:
@@ -228,9 +228,9 @@ def whole_batch(records: Bytes, start: int = 0) -> int:
 
 
 def only_batch(records: Bytes) -> int:
-    """The size of the one batch that `records` begin with. Raises INVALID_RECORD for none and for a second one.
+    """The size of the one batch in `records`. Raises INVALID_RECORD for none and for a second one.
 
-    For bytes that begin no batch Kafka's answer has a message; for others it has only the code.
+    If the bytes begin no batch, Kafka's answer has a message; otherwise it has only the code.
     """
     size = whole_batch(records)
     if not size:
@@ -252,7 +252,7 @@ def _misheaded(
     producer_id: int,
     base_sequence: int,
 ) -> KafkaError:
-    """What is wrong with a batch's header (``LogValidator.validateBatch``)."""
+    """The error in a batch's header (``LogValidator.validateBatch``)."""
     if record_count <= 0 or record_count != last_offset_delta + 1:
         what = f"Inconsistent last offset {last_offset_delta} and count of records {record_count}"
     elif attributes & CONTROL:
@@ -266,7 +266,7 @@ def _misheaded(
 
 
 def _judged_now(topic_partition: TopicPartition, steps: Judging, is_client: bool, unpacking: Unpacking) -> Appendable:
-    """All `steps` in one. Raises `TakesLong` where there are more, and a client has sent what is judged."""
+    """Runs all `steps` at once. Raises `TakesLong` if there are more, and the batch comes from a client."""
     left = unpacking.left
     while True:
         try:
@@ -288,7 +288,7 @@ def judging(
     is_client: bool,
     unpacking: Unpacking,
 ) -> Judging:
-    """Makes of `records` what is to be appended; yields when `unpacking.at_once` is used up. Raises `KafkaError`."""
+    """Makes the batch to append from `records`; yields when `unpacking.at_once` is used up. Raises `KafkaError`."""
     if len(records) < HEADER_BYTES or records[MAGIC_AT] != _MAGIC:
         if not whole_batch(records):
             raise invalid(topic_partition, "Record batch has no batches at all")
@@ -309,7 +309,7 @@ def _judging_records(
     now_ms: int,
     unpacking: Unpacking,
 ) -> Judging:
-    """As `judging`, of a batch that is `_checked`."""
+    """As `judging`, for a batch that is `_checked`."""
     codec, attributes = settings.codec, header[5]
     found = yield from scanning(topic_partition, settings, view, now_ms, unpacking)
     if found.fault:
@@ -358,7 +358,7 @@ def scanning(
     content = view[HEADER_BYTES:]
     if codec is Codec.LZ4 and (len(content) <= _LZ4_FLAGS_AT or content[_LZ4_FLAGS_AT] & 0xE3 != _LZ4_FLAGS):
         raise invalid(topic_partition, "LZ4 frames need version 1 and independent blocks, as Java reads them,")
-    # Kafka passes over the fields of compressed records that it keeps as they are, and asks no more of them.
+    # Kafka skips the fields of compressed records that it stores unchanged, and so does this broker.
     if codec is Codec.NONE or settings.codec not in (None, codec):
         flags |= scan.STRICT
     if attributes & LOG_APPEND_TIME:
@@ -408,9 +408,9 @@ _END_TXN_VALUE: Final = Struct(">hi")
 
 
 def end_txn_marker(view: Bytes) -> EndTxnMarker | None:
-    """What the control batch in `view` says; None when it holds no record or is no transaction marker.
+    """The marker in the control batch in `view`; None when it holds no record or is no transaction marker.
 
-    Raises `WireError` for one that cannot be read.
+    Raises `WireError` for an unreadable one.
     """
     for record in wire_records.records_of(memoryview(view), 0, len(view)):
         if record.key is None or record.value is None:
