@@ -30,12 +30,12 @@ class AlterPartitionDecision:
 
 
 def refusal(context: ControllerContext, broker_id: int, broker_epoch: int) -> ErrorCode | None:
-    """Why a whole request is refused: its sender isn't registered, or registered anew since."""
+    """Why a whole request is refused: its sender is not registered, or has registered again since."""
     return None if context.broker_epoch(broker_id) == broker_epoch else ErrorCode.STALE_BROKER_EPOCH
 
 
 def decide(context: ControllerContext, request: AlterPartitionRequest, version: int) -> AlterPartitionDecision:
-    """Raises `KafkaError` for a request that says what cannot be."""
+    """Decides about each partition. Raises `KafkaError` for a request with impossible content."""
     decision = AlterPartitionDecision()
     for topic in request.topics:
         name = context.topic_names.get(topic.topic_id) if version > 1 else topic.topic_name
@@ -70,13 +70,13 @@ def _recovery_state(number: int) -> LeaderRecoveryState:
 def judge(
     context: ControllerContext, partition: TopicPartition, proposed: LeaderAndIsr, version: int
 ) -> PartitionOutcome | None:
-    """What to answer at once; None where the proposal may be written."""
+    """The answer to give at once; None if the proposal may be written."""
     leadership = context.partition_leadership_info(partition)
     if leadership is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     current = leadership.leader_and_isr
     if proposed.partition_epoch > current.partition_epoch or proposed.leader_epoch > current.leader_epoch:
-        # The leader knows more than this controller, which therefore may not be the controller any more.
+        # The leader knows a newer state than this controller, which may have been replaced.
         return ErrorCode.NOT_CONTROLLER
     if proposed.leader_epoch < current.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
@@ -91,7 +91,7 @@ def judge(
     ):
         return ErrorCode.INVALID_REQUEST
     if not all(context.is_live_broker(replica) for replica in proposed.isr):
-        # KIP-841: a broker that is dead or leaving does not come (back) into the ISR.
+        # KIP-841: a dead or leaving broker does not come (back) into the ISR.
         return ErrorCode.INELIGIBLE_REPLICA if version > 1 else ErrorCode.OPERATION_NOT_ATTEMPTED
     return None
 
@@ -133,7 +133,7 @@ def response(
         )
         for topic_id, partitions in decision.unknown_topic_ids.items()
     ]
-    # Versions below 2 have the name, later ones the id; the codec leaves the other out.
+    # Versions below 2 have the name, later ones the id; the codec omits the other.
     known = [
         AlterPartitionResponse.TopicData(name, topic_ids.get(name, ZERO_UUID), partitions)
         for name, partitions in topics.items()
@@ -155,8 +155,8 @@ async def process_alter_partition(reign: Reign, event: events.AlterPartitionRece
             outcomes[partition] = outcome if isinstance(outcome, LeaderAndIsr) else ErrorCode.UNKNOWN_SERVER_ERROR
         for partition in updated.updates_to_retry:
             outcomes[partition] = ErrorCode.INVALID_UPDATE_VERSION
-        # Also those that had another version: perhaps the write was done and its answer lost, and the leader,
-        # which asks again, must meet what ZooKeeper has.
+        # Also partitions with another version: the write may be done and its answer lost. The leader asks again, and
+        # its request must then be compared with ZooKeeper's state.
         await reign.update_leader_and_isr_cache(list(decision.accepted))
     known = [*decision.outcomes, *decision.accepted]
     reign.send_metadata_of([partition for partition in known if context.has_partition(partition)])

@@ -20,7 +20,7 @@ from barnabas.wire.messages.stop_replica import StopReplicaRequest
 
 
 def on_response(reign: Reign, broker_id: int, request: ControlRequest, response: Any) -> None:
-    """Puts what a channel's answer calls for into the queue of events."""
+    """Turns a channel's answer into events and puts them into the queue."""
     if isinstance(request, LeaderAndIsrRequest):
         reign.put(
             events.LeaderAndIsrResponseReceived(response, broker_id, request.controller_epoch, request.broker_epoch)
@@ -58,7 +58,7 @@ def _is_of_this_life(reign: Reign, controller_epoch: int, broker_id: int, broker
 
 
 async def process_leader_and_isr_response(reign: Reign, event: events.LeaderAndIsrResponseReceived) -> None:
-    """Takes replicas offline that a broker answers KAFKA_STORAGE_ERROR for: their log directory failed."""
+    """Takes replicas offline for which a broker answers KAFKA_STORAGE_ERROR: their log directory failed."""
     if not _is_of_this_life(reign, event.controller_epoch, event.broker_id, event.broker_epoch):
         return
     context = reign.context
@@ -79,14 +79,14 @@ async def process_leader_and_isr_response(reign: Reign, event: events.LeaderAndI
         reign.log.info(f"Replicas {', '.join(map(str, newly_offline))} are in a failed log directory")
         await on_replicas_become_offline(reign, newly_offline)
     if any(tp not in now for tp in before):
-        # They had been put off. (Apache elects at the next change of brokers.)
+        # Replicas put off for want of descriptors are back. (Apache elects at the next change of brokers.)
         await reign.partitions.trigger_online_partition_state_change()
 
 
 def _partition_errors(
     context: ControllerContext, response: LeaderAndIsrResponse
 ) -> Iterator[tuple[TopicPartition, int]]:
-    """Error codes by partition; versions below 5 name topics, later ones have ids. Deleted topics are left out."""
+    """Error codes by partition; versions below 5 name topics, later ones have ids. Deleted topics are omitted."""
     for partition_error in response.partition_errors:
         yield TopicPartition(partition_error.topic_name, partition_error.partition_index), partition_error.error_code
     for topic in response.topics:

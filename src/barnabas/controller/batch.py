@@ -83,7 +83,7 @@ class ControllerBrokerRequestBatch:
         *,
         is_new: bool,
     ) -> None:
-        """Also tells every broker of the partition's state. A replica once said to be new stays so in this batch."""
+        """Also tells every broker the partition's state. A replica that was once new stays new in this batch."""
         leader_and_isr = leadership.leader_and_isr
         recovery = LeaderRecoveryState.RECOVERED
         if self._metadata_version.is_leader_recovery_supported:
@@ -126,7 +126,7 @@ class ControllerBrokerRequestBatch:
     def add_update_metadata_request_for_brokers(
         self, broker_ids: Iterable[int], partitions: Iterable[TopicPartition]
     ) -> None:
-        """Without `partitions` the brokers learn only who is alive."""
+        """Without `partitions` the brokers learn only which brokers are alive."""
         context = self._context
         self._update_metadata_brokers.update((broker_id, None) for broker_id in broker_ids if broker_id >= 0)
         for partition in partitions:
@@ -148,7 +148,7 @@ class ControllerBrokerRequestBatch:
             )
 
     def requests(self, controller_epoch: int) -> list[BrokerRequest]:
-        """The gathered changes as requests, for registered brokers only."""
+        """The collected changes as requests, for registered brokers only."""
         context = self._context
         alive = {broker.broker_id: broker for broker in context.live_or_shutting_down_brokers}
         built: list[BrokerRequest] = []

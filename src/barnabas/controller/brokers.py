@@ -18,7 +18,7 @@ def _named(broker_ids: Sequence[int]) -> str:
 
 
 async def process_broker_change(reign: Reign, _: events.BrokerChange) -> None:
-    """Takes up brokers that came, went, or went and came back between two looks (their epoch grew)."""
+    """Processes brokers that came, went, or went and came back between two reads (their epoch grew)."""
     context = reign.context
     live = await reign.zk.get_all_brokers_in_cluster(context.live_or_shutting_down_brokers)
     current = {broker.broker_id: broker for broker in live}
@@ -61,8 +61,8 @@ async def on_broker_startup(reign: Reign, new_brokers: Sequence[int]) -> None:
     for broker_id in new_brokers:
         context.replicas_on_offline_dirs.pop(broker_id, None)
     existing = [broker_id for broker_id in context.live_or_shutting_down_broker_ids if broker_id not in new_brokers]
-    # The old ones learn of the new ones; the new ones learn everything, also what is being deleted: one whose session
-    # had ended may know it still. Apache names no topic that is queued for deletion; such a broker knows it for ever.
+    # The old brokers learn of the new; the new learn everything, also deletions in progress: one whose session ended
+    # may still know these topics. Apache omits topics queued for deletion; such a broker knows them forever.
     reign.send_update_metadata_request(existing, ())
     reign.send_update_metadata_request(new_brokers, context.partitions_leadership_info)
     replicas = context.replicas_on_brokers(new_brokers)
@@ -97,7 +97,7 @@ async def on_broker_failure(reign: Reign, dead_brokers: Sequence[int]) -> None:
 
 
 async def on_replicas_become_offline(reign: Reign, offline: Sequence[PartitionAndReplica]) -> None:
-    """Elects leaders where these led, then takes them out of the ISRs; the deletion of their topics halts."""
+    """Elects new leaders where these lead, then takes them out of the ISRs; the deletion of their topics halts."""
     context = reign.context
     for_deletion = [r for r in offline if reign.topic_deletion.is_topic_queued_up_for_deletion(r.topic)]
     not_for_deletion = [r for r in offline if not reign.topic_deletion.is_topic_queued_up_for_deletion(r.topic)]
@@ -109,7 +109,7 @@ async def on_replicas_become_offline(reign: Reign, offline: Sequence[PartitionAn
     await reign.topic_deletion.fail_replica_deletion(for_deletion)
     elected = any(isinstance(outcome, LeaderAndIsr) for outcome in elections.values())
     if not not_for_deletion and not elected:
-        # Nothing else tells the brokers who is gone.
+        # No other request tells the brokers which are gone.
         reign.send_update_metadata_request(context.live_or_shutting_down_broker_ids, ())
 
 
@@ -120,14 +120,14 @@ async def process_broker_modification(reign: Reign, event: events.BrokerModifica
     if registered is None or known is None or registered.endpoints == known.endpoints:
         return
     if registered.epoch != known.epoch:
-        return  # another life of that broker: BrokerChange is on its way
+        return  # a later registration of that broker: BrokerChange follows
     context.update_broker_metadata(registered)
     reign.channels.update_broker(registered)
     reign.send_update_metadata_request(context.live_or_shutting_down_broker_ids, ())
 
 
 async def process_log_dir_event_notification(reign: Reign, _: events.LogDirEventNotification) -> None:
-    """Brokers with a failed log directory are asked (LeaderAndIsr) which replicas they lost by it."""
+    """Asks brokers with a failed log directory, by LeaderAndIsr, which replicas they lost."""
     epoch_zk_version = reign.context.epoch_zk_version
     sequence_numbers = await reign.zk.get_all_log_dir_event_notifications()
     named = await reign.zk.get_broker_ids_from_log_dir_events(sequence_numbers)
@@ -171,7 +171,7 @@ async def process_controlled_shutdown(reign: Reign, event: events.ControlledShut
     followers = [PartitionAndReplica(partition, event.broker_id) for partition in followed]
     await reign.replicas.handle_state_changes(followers, ReplicaState.OfflineReplica)
     if any(context.replica_state(replica) is not ReplicaState.OfflineReplica for replica in followers):
-        # ZooKeeper refused: this reign is over, or about to be. (Apache says all is well; then the broker leaves as a
-        # member of ISRs, and its leaders wait for it until the next controller has come.)
+        # ZooKeeper refused the write: this reign is over, or about to be. (Apache answers success; then the broker
+        # leaves as a member of ISRs, and its leaders wait for it until the next controller has come.)
         raise KafkaError(ErrorCode.NOT_CONTROLLER, f"Broker {event.broker_id} could not be taken out of the ISR.")
     return context.partition_leaders_on_broker(event.broker_id)

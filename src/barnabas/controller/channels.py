@@ -35,7 +35,7 @@ class ChannelConnection(Protocol):
 
 
 Connect: TypeAlias = Callable[[Endpoint, str, int], ChannelConnection]
-"""Makes a connection to a broker's endpoint under a client id; its `connect` takes that many milliseconds at most."""
+"""Makes a connection to a broker's endpoint under a client id; its `connect` takes at most that many milliseconds."""
 
 
 class ControllerBrokerState:
@@ -92,12 +92,12 @@ class ControllerChannelManager:
             self.add_broker(broker)
 
     def shutdown(self) -> None:
-        """Sends nothing more, not even what is queued: a controller that resigned has nothing to say."""
+        """Sends nothing more, not even queued requests: a controller that resigned must not send any."""
         for broker_id in list(self._brokers):
             self.remove_broker(broker_id)
 
     async def drained(self, timeout_ms: int, *, except_broker: int) -> None:
-        """Waits, `timeout_ms` at most, until all brokers but `except_broker` have answered everything."""
+        """Waits, at most `timeout_ms`, until all brokers but `except_broker` have answered everything."""
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         while self._clock.monotonic_ms() < deadline_ms:
             if not any(size for broker_id, size in self.queue_sizes().items() if broker_id != except_broker):
@@ -114,7 +114,7 @@ class ControllerChannelManager:
         )
 
     def update_broker(self, broker: BrokerInfo) -> None:
-        """The broker's next connection goes where it is now."""
+        """The broker's next connection goes to its new address."""
         self._brokers[broker.broker_id].broker = broker
 
     def remove_broker(self, broker_id: int) -> None:
@@ -173,7 +173,7 @@ class ControllerChannelManager:
                 form = form_of(request.request, request.version)
                 return await connection.send(form, request.version, self._request_timeout_ms)
             except (OSError, WireError) as error:
-                # The channel waits for an answer or for the broker's registration to go, whichever comes first.
+                # The channel waits for an answer or for the end of the broker's registration, whichever comes first.
                 logger.info(
                     "controller %d could not send %s to broker %d, trying again: %s",
                     self._controller_id,
@@ -191,6 +191,6 @@ class ControllerChannelManager:
         if endpoint is None:
             raise OSError(f"broker {channel.broker.broker_id} has no listener {self._listener}")
         connection = self._connect(endpoint, str(self._controller_id), self._connect_timeout_ms)
-        channel.connection = connection  # before it is connected, so that a channel removed meanwhile closes it
+        channel.connection = connection  # before it connects, so that removing the channel meanwhile closes it
         await connection.connect()
         return connection

@@ -34,7 +34,7 @@ class ControllerContext:
         self.reset()
 
     def reset(self) -> None:
-        """Kafka's ``resetContext``: a controller that resigned knows nothing."""
+        """Kafka's ``resetContext``: drops everything when the controller resigns."""
         self.shutting_down_broker_ids: dict[int, None] = {}
         self._live_brokers: dict[int, BrokerInfo] = {}
         self.epoch = INITIAL_CONTROLLER_EPOCH
@@ -95,7 +95,7 @@ class ControllerContext:
     def is_replica_online(
         self, broker_id: int, partition: TopicPartition, *, include_shutting_down_brokers: bool = False
     ) -> bool:
-        """Whether its broker is alive (leaving ones count only on request) and its log directory works."""
+        """Whether the replica's broker is alive (leaving ones count only on request) and its log directory works."""
         if broker_id not in self._live_brokers:
             return False
         if broker_id in self.shutting_down_broker_ids and not include_shutting_down_brokers:
@@ -179,7 +179,7 @@ class ControllerContext:
         return online, offline
 
     def remove_topic(self, topic: str) -> None:
-        """Forgets all of `topic`: a later topic of that name is another one."""
+        """Forgets everything about `topic`: a later topic of that name is another one."""
         for replica in self.replicas_for_topic(topic):
             self.replica_states.pop(replica, None)
         for partition in self.partitions_for_topic(topic):
@@ -210,7 +210,7 @@ class ControllerContext:
         return self._leadership
 
     def current_leader(self, partition: TopicPartition) -> int | None:
-        """The leader's id, -1 where the partition lost it, None where none was ever elected."""
+        """The leader's id, -1 if the partition lost its leader, None if none was ever elected."""
         leadership = self._leadership.get(partition)
         return None if leadership is None else leadership.leader_and_isr.leader
 
@@ -228,10 +228,10 @@ class ControllerContext:
         return [tp for tp in self._leadership if not self.is_topic_queued_up_for_deletion(tp.topic)]
 
     def partitions_with_offline_leader(self) -> list[TopicPartition]:
-        """Whoever is leaving leads until it has left, for it may alone be in sync.
+        """A leaving broker leads until it has left, since it may be the only one in sync.
 
-        Apache's controller counts it as gone when another broker goes: it elects another leader, an unclean one where
-        that is allowed, and does not tell the one that leads.
+        Apache's controller treats it as gone when another broker goes: it elects another leader, an unclean one if that
+        is allowed, and does not tell the present leader.
         """
         return [
             partition
@@ -267,10 +267,10 @@ class ControllerContext:
         return topic in self.topics_to_be_deleted
 
     def is_topic_told_as_deleted(self, topic: str) -> bool:
-        """Whether UpdateMetadata tells brokers that `topic` is gone: not while a reassignment holds its deletion up.
+        """Whether UpdateMetadata tells brokers that `topic` is deleted: not while a reassignment delays its deletion.
 
-        Apache Kafka's controller then tells it as gone as well (``addUpdateMetadataRequestForBrokers``). Leaders do not
-        know its id any more, refuse followers that name it by its id, and so neither the reassignment nor the deletion
+        Apache Kafka's controller does so even then (``addUpdateMetadataRequestForBrokers``). Leaders then no longer
+        know the topic's id and refuse followers that name the topic by it, so neither the reassignment nor the deletion
         ends.
         """
         if self.is_topic_deletion_in_progress(topic):
@@ -315,7 +315,7 @@ class ControllerContext:
     def check_valid_partition_state_change(
         self, partitions: Iterable[TopicPartition], target: PartitionState
     ) -> tuple[list[TopicPartition], list[TopicPartition]]:
-        """Those that may go to `target`, and those that may not."""
+        """The partitions that may change to `target`, and those that may not."""
         previous = VALID_PREVIOUS_PARTITION_STATES[target]
         valid: list[TopicPartition] = []
         invalid: list[TopicPartition] = []
@@ -326,7 +326,7 @@ class ControllerContext:
     def check_valid_replica_state_change(
         self, replicas: Iterable[PartitionAndReplica], target: ReplicaState
     ) -> tuple[list[PartitionAndReplica], list[PartitionAndReplica]]:
-        """Those that may go to `target`, and those that may not."""
+        """The replicas that may change to `target`, and those that may not."""
         previous = VALID_PREVIOUS_REPLICA_STATES[target]
         valid: list[PartitionAndReplica] = []
         invalid: list[PartitionAndReplica] = []
@@ -355,6 +355,6 @@ class ControllerContext:
             return True
         preferred = assignment.replicas[0]
         if preferred in assignment.adding_replicas:
-            # Not out of balance before the new replica is in the ISR, which completes the reassignment.
+            # Balance counts only once the new replica is in the ISR, which completes the reassignment.
             return preferred not in leadership.leader_and_isr.isr
         return leadership.leader_and_isr.leader == preferred

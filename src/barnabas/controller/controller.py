@@ -60,9 +60,9 @@ from barnabas.zk.kafka.znodes import ControllerZNode
 from barnabas.zk.protocol.errors import SessionExpired
 
 RETRY_AFTER_FAILURE_MS: Final = 1_000
-"""After an error that nobody foresaw, how long this broker leaves the election to the others."""
+"""How long this broker leaves the election to the others after an unforeseen error."""
 DRAIN_TIMEOUT_MS: Final = 1_000
-"""How long a controller that stops waits for brokers to take what they were told."""
+"""How long a stopping controller waits for brokers to answer its requests."""
 STATE_CHANGE_HANDLER: Final = "controller-state-change-handler"
 
 _STORIES: Final[dict[type[events.ControllerEvent], Callable[[Reign, Any], Awaitable[Any]]]] = {
@@ -91,7 +91,7 @@ _STORIES: Final[dict[type[events.ControllerEvent], Callable[[Reign, Any], Awaita
     events.UpdateFeatures: features.process_update_features,
     events.PartitionReassignmentIsrChange: reassignment_stories.process_partition_reassignment_isr_change,
 }
-"""The story for each event in a reign. Stories outside of reigns are in `KafkaController` itself."""
+"""The handler of each event in a reign. Handlers outside of reigns are in `KafkaController` itself."""
 
 logger = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ class KnownTopics(Protocol):
     def topic_ids(self) -> dict[str, Uuid]: ...
 
     def forget_topics(self, topics: Mapping[str, Uuid]) -> object:
-        """Forgets those of `topics` that still have the id given."""
+        """Forgets those of `topics` that still have the given id."""
 
 
 class KafkaController:
@@ -128,7 +128,7 @@ class KafkaController:
         self.broker_id = broker_id
         self.broker_epoch = broker_epoch
         self.config = config
-        """May be replaced while the broker runs: readers ask anew each time."""
+        """May be replaced while the broker runs: read it anew each time."""
         self.log = StateChangeLog(broker_id, runtime.clock)
         self.event_manager = ControllerEventManager(runtime.clock, self._process)
         self._runtime = runtime
@@ -165,24 +165,24 @@ class KafkaController:
 
     @property
     def active_controller_id(self) -> int:
-        """The controller as far as this broker knows, -1 where it knows of none."""
+        """The controller's id as far as this broker knows, -1 if it knows of none."""
         return self._active_controller_id
 
     @property
     def epoch(self) -> int:
-        """The epoch of the reign, 0 outside one."""
+        """The epoch of the reign, 0 outside of one."""
         return 0 if self._reign is None else self._reign.context.epoch
 
     @property
     def unclean_leader_elections(self) -> int:
-        """How many there were in all reigns of this broker."""
+        """The number of unclean elections in all reigns of this broker."""
         return self._unclean_leader_elections + (
             0 if self._reign is None else self._reign.partitions.unclean_leader_elections
         )
 
     @property
     def reign(self) -> Reign | None:
-        """What is known of the cluster while this broker is the controller; None otherwise."""
+        """The cluster's state while this broker is the controller; None otherwise."""
         return self._reign
 
     def is_topic_queued_for_deletion(self, topic: str) -> bool:
@@ -207,15 +207,15 @@ class KafkaController:
         self._cancel_retry()
         await self.event_manager.close()
         if self._reign is not None:
-            # Decisions for this broker's own controlled shutdown should reach the others before the reign ends.
+            # The other brokers should learn the leaders moved by this broker's own shutdown before the reign ends.
             await self._reign.channels.drained(DRAIN_TIMEOUT_MS, except_broker=self.broker_id)
         self._zk.unregister_znode_change_handler(ControllerZNode.path)
         self._on_controller_resignation()
 
-    # what others ask for
+    # Requests
 
     async def controlled_shutdown(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
-        """Moves what the broker leads elsewhere; returns what it still leads. Raises `KafkaError`."""
+        """Moves the broker's leaders elsewhere; returns the partitions that it still leads. Raises `KafkaError`."""
         return await self._ask(events.ControlledShutdown(broker_id, broker_epoch, _answer()))
 
     async def alter_partitions(self, request: AlterPartitionRequest, version: int = 3) -> AlterPartitionResponse:
@@ -225,7 +225,7 @@ class KafkaController:
             return AlterPartitionResponse(error_code=int(error.code))
 
     async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
-        """A block of producer ids that no one else has."""
+        """A block of producer ids that no other broker has."""
         try:
             block = await self._ask(events.AllocateProducerIds(request.broker_id, request.broker_epoch, _answer()))
         except KafkaError as error:
@@ -233,7 +233,7 @@ class KafkaController:
         return AllocateProducerIdsResponse(producer_id_start=block.first_producer_id, producer_id_len=block.size)
 
     async def elect_leaders(self, request: ElectLeadersRequest) -> dict[TopicPartition, int | KafkaError]:
-        """Each partition's leader, or why it was not elected. Raises `KafkaError` where no partition can be named."""
+        """Each partition's leader, or why none was elected. Raises `KafkaError` if no partition can be named."""
         try:
             election_type = ElectionType(request.election_type)
         except ValueError:
@@ -249,7 +249,7 @@ class KafkaController:
     async def alter_partition_reassignments(
         self, request: AlterPartitionReassignmentsRequest
     ) -> AlterPartitionReassignmentsResponse:
-        """Begins moves, changes them, or cancels those whose target is null."""
+        """Begins or changes moves, or cancels those whose target is null."""
         asked_for = await in_slices(requests.reassignments_asked_for(request))
         try:
             outcomes = await self._ask(events.ApiPartitionReassignment(asked_for, _answer()))
@@ -281,7 +281,7 @@ class KafkaController:
         await self._zk.update_broker_info(broker_info)
 
     def enable_default_unclean_leader_election(self) -> None:
-        """``unclean.leader.election.enable`` became true for all topics that do not say otherwise."""
+        """``unclean.leader.election.enable`` became true for all topics that do not set it themselves."""
         self._put(events.UncleanLeaderElectionEnable())
 
     def enable_topic_unclean_leader_election(self, topic: str) -> None:
@@ -295,11 +295,11 @@ class KafkaController:
         self.event_manager.put(event)
 
     async def _before_initializing_session(self) -> None:
-        # The new session waits until the reign of the old one is over. The event in hand can't hold this up: since the
-        # session expired, whatever it asks of ZooKeeper fails at once.
+        # The new session waits until the old one's reign is over. The event in hand cannot delay this: since the
+        # session expired, all its ZooKeeper requests fail at once.
         await self.event_manager.clear_and_put(events.Expire()).await_processing()
 
-    # one event
+    # Events
 
     async def _process(self, event: events.ControllerEvent) -> None:
         self.log.cause = event.name
@@ -308,12 +308,12 @@ class KafkaController:
         except SessionExpired:
             logger.info("the session expired while %s was processed", event.name)
             if self._reign is not None:
-                # What comes before Expire finds no ZooKeeper either, and no batch that was begun and never sent.
+                # Events before Expire fail as well for lack of ZooKeeper, and must not find a begun, unsent batch.
                 self._reign.batch.clear()
         except Exception as error:
             await self._resign_after_failure(event, error)
         finally:
-            event.preempt()  # whoever waits for an answer has to look for the controller
+            event.preempt()  # a waiting caller has to look for the controller
             self.log.cause = "-"
 
     async def _handle(self, event: events.ControllerEvent) -> None:
@@ -340,8 +340,8 @@ class KafkaController:
             await self._maybe_resign()
 
     async def _resign_after_failure(self, event: events.ControllerEvent, error: Exception) -> None:
-        """Resigns after an unforeseen error: the context may be wrong, and another broker shall begin afresh."""
-        if isinstance(error, ZNodeError):  # which fails again each second, until somebody sets the znode right
+        """Resigns after an unforeseen error: the context may be wrong, and another broker shall start afresh."""
+        if isinstance(error, ZNodeError):  # it fails again each second, until an operator corrects the znode
             self._unreadable.log(str(error), "%s failed, and is tried again and again: %s", event.name, error)
         else:
             logger.error("%s failed in an unforeseen way; resigning as controller", event.name, exc_info=error)
@@ -370,7 +370,7 @@ class KafkaController:
             self._retry.cancel()
             self._retry = None
 
-    # election and resignation
+    # Election and resignation
 
     async def _process_startup(self, _: events.Startup) -> None:
         await self._zk.register_znode_change_handler_and_check_existence(self._controller_change_handler)
@@ -379,8 +379,8 @@ class KafkaController:
     async def _process_controller_change(self, _: events.ControllerChange) -> None:
         await self._maybe_resign()
         if self._active_controller_id == NO_BROKER:
-            # Who was elected is gone again. Its end came before this broker watched it, so no other event tells of it;
-            # where all are as late as this one, nobody would reign (as with Kafka's ``ControllerChange``).
+            # The elected controller is gone again, before this broker watched its znode, so no other event tells of it.
+            # If all brokers are as late, none would become controller (as with Kafka's ``ControllerChange``).
             await self._elect()
 
     async def _process_reelect(self, _: events.Reelect) -> None:
@@ -393,12 +393,12 @@ class KafkaController:
         try:
             self.broker_epoch = await self._zk.register_broker(self._broker_info)
         except BrokerIdInUse as error:
-            # Somebody took the id while this broker had no session, or an old registration is slow to go: both may end.
+            # Another broker took the id while this one had no session, or an old registration is slow to end.
             logger.error("broker %d is not registered, it will try again: %s", self.broker_id, error)
             self._retry_later(events.RegisterBrokerAndReelect())
             return
         logger.info("broker %d registered again, its epoch is now %d", self.broker_id, self.broker_epoch)
-        # A controller tells a broker that is new to it nothing of topics whose deletion ended meanwhile.
+        # A controller does not tell a broker, new to it, of topics whose deletion ended meanwhile.
         there = frozenset(await self._zk.get_all_topics_in_cluster())
         self._known.forget_topics({name: topic_id for name, topic_id in known.items() if name not in there})
         await self._maybe_resign()
@@ -414,7 +414,7 @@ class KafkaController:
             raise RuntimeError(f"the channel to broker {event.broker_id} failed") from event.error
 
     async def _maybe_resign(self) -> None:
-        """Learns which broker is controller, and ends this reign if it is another."""
+        """Reads which broker is controller, and ends this reign if it is another."""
         await self._zk.register_znode_change_handler_and_check_existence(self._controller_change_handler)
         controller_id = await self._zk.get_controller_id()
         self._active_controller_id = NO_BROKER if controller_id is None else controller_id
@@ -422,7 +422,7 @@ class KafkaController:
             self._on_controller_resignation()
 
     async def _trigger_controller_move(self) -> None:
-        """Ends this reign and gives up ``/controller``, if it is still this one's, so that another is elected."""
+        """Ends this reign and deletes ``/controller``, if it is still this broker's, so that another is elected."""
         reign = self._reign
         if reign is None:
             return
@@ -434,7 +434,7 @@ class KafkaController:
             logger.info("the controller had already moved to another broker")
 
     async def _elect(self) -> None:
-        """Tries to become controller, or learns who won (Kafka's ``elect``)."""
+        """Tries to become controller, or learns which broker won (Kafka's ``elect``)."""
         controller_id = await self._zk.get_controller_id()
         if controller_id is not None:
             self._active_controller_id = controller_id
@@ -442,9 +442,9 @@ class KafkaController:
                 await self._give_up_leftover()
             return
         if self._retry is not None:
-            return  # it failed a moment ago: the others first
+            return  # this broker failed a moment ago: the others come first
         if self._closed:
-            # The event was in hand when the broker began to stop: a reign would last for a moment.
+            # The event was being processed when the broker began to stop: a reign would last only a moment.
             self.log.step("Controller has been shut down, aborting startup/failover")
             return
         try:
@@ -454,7 +454,7 @@ class KafkaController:
         except ControllerMoved:
             await self._maybe_resign()
             if self._active_controller_id == NO_BROKER:
-                await self._give_up_leftover()  # where nobody can read it any more: another will be elected
+                await self._give_up_leftover()  # if it is unreadable: another will be elected
             else:
                 logger.info("broker %d was elected as the controller instead", self._active_controller_id)
             return
@@ -476,7 +476,7 @@ class KafkaController:
         await failover.on_controller_failover(self._reign)
 
     async def _give_up_leftover(self) -> None:
-        """Gives up a ``/controller`` of this broker's earlier life, or of a reign that failed."""
+        """Deletes a ``/controller`` from this broker's earlier run, or of a failed reign."""
         self._active_controller_id = NO_BROKER
         epoch = await self._zk.get_controller_epoch()
         _, stat = await self._zk.get_data_and_stat(ControllerZNode.path)
@@ -484,7 +484,7 @@ class KafkaController:
             await self._zk.delete_controller(epoch[1].version)
 
     def _on_controller_resignation(self) -> None:
-        """Ends the reign and keeps nothing of it, in one step that nothing can interrupt."""
+        """Ends the reign and drops its state, in one uninterrupted step."""
         reign, self._reign = self._reign, None
         if reign is not None:
             self._unclean_leader_elections += reign.partitions.unclean_leader_elections

@@ -36,7 +36,7 @@ class ElectionResult:
 def offline_partition_leader_election(
     assignment: Collection[int], isr: Collection[int], live_replicas: Collection[int], unclean_allowed: bool
 ) -> int | None:
-    """The first assigned replica that is alive and in sync; failing that, if unclean is allowed, any that is alive."""
+    """The first assigned replica that is alive and in sync; else, if unclean is allowed, the first that is alive."""
     for replica in assignment:
         if replica in live_replicas and replica in isr:
             return replica
@@ -56,7 +56,7 @@ def reassign_partition_leader_election(
 def preferred_replica_partition_leader_election(
     assignment: Collection[int], isr: Collection[int], live_replicas: Collection[int]
 ) -> int | None:
-    """The first assigned replica, if it is alive and in sync, and nobody else."""
+    """The first assigned replica, only if it is alive and in sync."""
     preferred = next(iter(assignment), None)
     return preferred if preferred in live_replicas and preferred in isr else None
 
@@ -86,8 +86,8 @@ def leader_for_offline(
     *,
     recovers: bool = True,
 ) -> ElectionResult:
-    """A leader for a new or offline partition. One from outside the ISR begins alone and, where brokers know of that
-    (`recovers`), ``RECOVERING``."""
+    """A leader for a new or offline partition. A leader from outside the ISR becomes its only member and, if brokers
+    support it (`recovers`), ``RECOVERING``."""
     isr = leader_and_isr.isr
     leader = offline_partition_leader_election(assignment, isr, live_replicas, unclean_allowed)
     if leader is None:
@@ -132,7 +132,7 @@ def leader_for_controlled_shutdown(
     live_or_shutting_down_replicas: tuple[int, ...],
     shutting_down_brokers: Collection[int],
 ) -> ElectionResult:
-    """A leader that is not leaving either; all that are leaving go out of the ISR."""
+    """A leader that is not leaving; all leaving replicas go out of the ISR."""
     leader = controlled_shutdown_partition_leader_election(
         assignment, leader_and_isr.isr, live_or_shutting_down_replicas, shutting_down_brokers
     )

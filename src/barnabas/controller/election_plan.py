@@ -36,7 +36,7 @@ class PartitionLeaderElectionStrategy:
     __slots__ = ()
 
     considers_unclean: ClassVar[bool] = False
-    """Whether `UncleanElections.allowed` matters to it."""
+    """Whether `UncleanElections.allowed` matters to this strategy."""
     allow_unclean: bool = False
 
     @abstractmethod
@@ -140,7 +140,7 @@ def electable(
     partitions: Iterable[TopicPartition],
     states: Mapping[TopicPartition, LeaderIsrAndControllerEpoch],
 ) -> tuple[dict[TopicPartition, LeaderAndIsr], dict[TopicPartition, str]]:
-    """Of the states read from ZooKeeper, those that this controller may change, and why it may not change others."""
+    """Of the states read from ZooKeeper, those that this controller may change, and for the others why not."""
     current: dict[TopicPartition, LeaderAndIsr] = {}
     failed: dict[TopicPartition, str] = {}
     for partition in partitions:

@@ -16,7 +16,7 @@ from barnabas.controller.events import ControllerEvent, ControllerState
 from barnabas.runtime import Clock, Condition, Tasks, ended, within
 
 CLOSE_TIMEOUT_MS: Final = 5_000
-"""How long the event in hand may go on when the broker stops: ZooKeeper may never answer it."""
+"""How long the present event may go on when the broker stops: ZooKeeper may never answer it."""
 
 
 class QueuedEvent:
@@ -98,7 +98,7 @@ class ControllerEventManager:
         self._task = tasks.begin(self._run(), name)
 
     async def close(self) -> None:
-        """Waits a while for the event in hand; those that wait, and any put later, are preempted."""
+        """Waits a while for the present event; waiting and later ones are preempted."""
         self._closed = True
         self._preempt_all()
         self._waiting.notify()
@@ -118,7 +118,7 @@ class ControllerEventManager:
         return queued
 
     def clear_and_put(self, event: ControllerEvent) -> QueuedEvent:
-        """Preempts all that wait and puts `event`: nothing that happened before it counts."""
+        """Preempts all waiting events and puts `event`: the earlier ones no longer count."""
         self._preempt_all()
         return self.put(event)
 
@@ -150,4 +150,4 @@ class ControllerEventManager:
             figures.max_ms = max(figures.max_ms, took_ms)
             figures.queue_total_ms += waited_ms
             figures.queue_max_ms = max(figures.queue_max_ms, waited_ms)
-            del queued  # it may be large, and the next one may be long in coming
+            del queued  # it may be large, and the next one may come late

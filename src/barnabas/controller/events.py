@@ -55,7 +55,7 @@ class ControllerEvent:
         return type(self).__name__
 
     def preempt(self) -> None:
-        """The queue was cleared before this event's turn: whoever waits for an answer must look for the controller."""
+        """The queue was cleared before this event's turn: a waiting caller must look for the controller."""
 
 
 class AnsweredEvent(ControllerEvent, Generic[T]):
@@ -73,7 +73,7 @@ class AnsweredEvent(ControllerEvent, Generic[T]):
     def fail(self, error: Exception) -> None:
         if not self.answer.done():
             self.answer.set_exception(error)
-            self.answer.exception()  # the caller may have gone away; that is not an error of ours
+            self.answer.exception()  # the caller may be gone; that is no error here
 
 
 @dataclass(frozen=True, slots=True)

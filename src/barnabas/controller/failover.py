@@ -16,13 +16,13 @@ AUTO_REBALANCE_FIRST_DELAY_MS: Final = 5_000
 
 
 async def on_controller_failover(reign: Reign) -> None:
-    """Takes up the reign. The order matters: each step rests on those before it."""
+    """Begins the reign. The order matters: each step depends on those before it."""
     context = reign.context
     zk = reign.zk
     await _set_up_feature_versioning(reign)
     step = reign.log.step
     step("Registering handlers")
-    # The handlers come before the reading, so that no change after it is missed.
+    # The handlers are registered before the reads, so that no later change is missed.
     for handler in reign.child_change_handlers:
         zk.register_znode_child_change_handler(handler)
     for node_handler in (reign.preferred_replica_election_handler, reign.partition_reassignment_handler):
@@ -38,7 +38,7 @@ async def on_controller_failover(reign: Reign) -> None:
     step("Initializing topic deletion manager")
     await reign.topic_deletion.init(topics_to_be_deleted, topics_ineligible)
     step("Sending update metadata request")
-    # Brokers have to know who is alive before the state machines send them LeaderAndIsr.
+    # Brokers must know which brokers are alive before the state machines send them LeaderAndIsr.
     reign.send_metadata_of(())
     step("Initializing replica state machine")
     await reign.replicas.startup()
@@ -59,7 +59,7 @@ async def on_controller_failover(reign: Reign) -> None:
 
 
 async def _set_up_feature_versioning(reign: Reign) -> None:
-    """Makes ``/feature``, and enables it where the brokers know of it (KIP-584).
+    """Creates ``/feature``, and enables it if the brokers support it (KIP-584).
 
     Kafka 3.9 finalizes no feature in ZooKeeper mode.
     """
@@ -97,15 +97,15 @@ async def _initialize_controller_context(reign: Reign) -> None:
 
 
 async def read_topics(reign: Reign, topics: Iterable[str]) -> list[TopicIdReplicaAssignment]:
-    """Assignments and ids; a topic that was deleted since its name was read is left out."""
+    """Assignments and ids; a topic that was deleted since its name was read is omitted."""
     known = await reign.zk.get_replica_assignment_and_topic_id_for_topics(topics)
     return [topic for topic in known.values() if topic.assignment or topic.topic_id is not None]
 
 
 async def take_in_topics(reign: Reign, topics: Sequence[TopicIdReplicaAssignment]) -> None:
-    """Takes ids and assignments into the context; a topic made before Kafka 2.8 gets its id now.
+    """Copies ids and assignments into the context; a topic created before Kafka 2.8 gets its id now.
 
-    While the brokers do not know of ids no topic gets one, and those that have one keep it (``processTopicIds``).
+    While the brokers do not support ids, no topic gets one, and existing ids stay (``processTopicIds``).
     """
     context = reign.context
     ids = {topic.topic: topic.topic_id for topic in topics}
@@ -124,8 +124,8 @@ async def take_in_topics(reign: Reign, topics: Sequence[TopicIdReplicaAssignment
 async def _fetch_topic_deletions_in_progress(reign: Reign) -> tuple[list[str], list[str]]:
     """Topics to be deleted, and those of them whose deletion has to wait.
 
-    A reassignment that nobody leads is not waited for: nobody is elected for a topic that is to be deleted, and so it
-    never ends (Apache Kafka 3.9 waits for it, until a broker starts).
+    The deletion does not wait for a reassignment without a leader: no leader is elected for a topic to be deleted, so
+    the reassignment never ends (Apache Kafka 3.9 waits for it, until a broker starts).
     """
     context = reign.context
     to_be_deleted = await reign.zk.get_topic_deletions()
@@ -140,7 +140,7 @@ async def _fetch_topic_deletions_in_progress(reign: Reign) -> tuple[list[str], l
 
 
 async def begin_zk_partition_reassignment(reign: Reign) -> set[TopicPartition]:
-    """Begins what ``/admin/reassign_partitions`` asks for; looking for the znode sets its watch."""
+    """Begins the reassignment in ``/admin/reassign_partitions``; the check for the znode sets its watch."""
     if not await reign.zk.register_znode_change_handler_and_check_existence(reign.partition_reassignment_handler):
         return set()
     outcomes = await reign.reassignments.trigger_by_znode()

@@ -30,7 +30,7 @@ class UpgradeType(IntEnum):
 
 
 def upgrade_type(update: UpdateFeaturesRequest.FeatureUpdateKey, version: int) -> UpgradeType | None:
-    """An update's type; None for an unknown one. Version 0 of the request says only whether a downgrade is allowed."""
+    """An update's type; None for an unknown one. Version 0 of the request tells only whether a downgrade is allowed."""
     if version == 0:
         return UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
     return UpgradeType(update.upgrade_type) if update.upgrade_type in list(UpgradeType) else None
@@ -39,7 +39,7 @@ def upgrade_type(update: UpdateFeaturesRequest.FeatureUpdateKey, version: int) -
 def validate(
     update: UpdateFeaturesRequest.FeatureUpdateKey, kind: UpgradeType | None, existing: int | None
 ) -> str | None:
-    """Why an update is refused; None where it may be done."""
+    """Why an update is refused; None if it is allowed."""
     level = update.max_version_level
     if not update.feature:
         return "Feature name can not be empty."

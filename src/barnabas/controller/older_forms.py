@@ -16,7 +16,7 @@ from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 FIRST_WITH_TOPICS: Final = {LeaderAndIsrRequest: 2, UpdateMetadataRequest: 5}
 """From these versions on partition states are grouped by topic."""
 FIRST_STOP_REPLICA_WITH_STATES: Final = 3
-"""From this version on each partition has its leader epoch, and says whether it is deleted (KIP-570)."""
+"""From this version on each partition has its leader epoch, and tells whether it is deleted (KIP-570)."""
 
 ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 T = TypeVar("T")
@@ -42,7 +42,7 @@ def form_of(request: ControlRequest, version: int) -> ControlRequest:
 
 
 def split_by_deletion(request: StopReplicaRequest) -> list[StopReplicaRequest]:
-    """`request` as one that deletes all its partitions, and one that deletes none, as far as there are any."""
+    """`request` split into one that deletes all its partitions and one that deletes none; an empty part is omitted."""
     parts = []
     for delete in (True, False):
         topics = []

@@ -68,7 +68,7 @@ class PartitionStateMachine:
         self.unclean_leader_elections = 0
 
     async def startup(self) -> None:
-        """At a failover: finds each partition's state, then a leader for those that have none."""
+        """At a failover: finds each partition's state, then a leader for those without one."""
         context = self._context
         for partition in context.all_partitions():
             leader = context.current_leader(partition)
@@ -84,7 +84,7 @@ class PartitionStateMachine:
     async def trigger_online_partition_state_change(
         self, topic: str | None = None
     ) -> dict[TopicPartition, ElectionOutcome]:
-        """Tries to find a leader for every partition (of `topic`) that is new or offline and not being deleted."""
+        """Tries to elect a leader for every partition (of `topic`) that is new or offline and not being deleted."""
         context = self._context
         partitions = [
             partition
@@ -101,7 +101,7 @@ class PartitionStateMachine:
         target_state: PartitionState,
         strategy: PartitionLeaderElectionStrategy | None = None,
     ) -> dict[TopicPartition, ElectionOutcome]:
-        """The outcome of each election that took place; a partition that was initialized has none."""
+        """Returns the outcome of each election; a partition that was initialized has none."""
         if not partitions:
             return {}
         self._batch.new_batch()
@@ -142,7 +142,7 @@ class PartitionStateMachine:
     async def _initialize_leader_and_isr_for_partitions(
         self, partitions: Sequence[TopicPartition]
     ) -> list[TopicPartition]:
-        """Makes the ``state`` znodes of new partitions; returns those that were made."""
+        """Creates the ``state`` znodes of new partitions; returns the partitions for which it did."""
         context = self._context
         initial: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
         for partition in partitions:
@@ -177,7 +177,7 @@ class PartitionStateMachine:
     async def _elect_leader_for_partitions(
         self, partitions: Sequence[TopicPartition], strategy: PartitionLeaderElectionStrategy
     ) -> dict[TopicPartition, ElectionOutcome]:
-        """Elects until each has an outcome: one whose leader wrote ``state`` meanwhile is read and decided again."""
+        """Elects until each has an outcome: if a leader wrote ``state`` meanwhile, it is read and decided again."""
         outcomes: dict[TopicPartition, ElectionOutcome] = {}
         remaining = list(partitions)
         while remaining:

@@ -25,16 +25,16 @@ async def process_allocate_producer_ids(reign: Reign, event: events.AllocateProd
 
 
 async def new_producer_id_block(zk: KafkaZkClient, broker_id: int) -> ProducerIdsBlock:
-    """The block after the last one that anybody took (``ZkProducerIdManager.getNewProducerIdBlock``).
+    """The block after the last one that any broker took (``ZkProducerIdManager.getNewProducerIdBlock``).
 
-    Raises `KafkaError` where that is not known.
+    Raises `KafkaError` if that is not known.
     """
     while True:
         data, version = await zk.get_data_and_version(ProducerIdBlockZNode.path)
         try:
             first = ProducerIdBlockZNode.decode(data).last_producer_id + 1 if data else 0
         except ZNodeError as error:
-            # To begin anew would give out ids for the second time.
+            # Starting again from 0 would give out ids for the second time.
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
         if first > PRODUCER_ID_MAX - PRODUCER_ID_BLOCK_SIZE:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids have been given out.")

@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 def validate_replicas(
     context: ControllerContext, partition: TopicPartition, target: Sequence[int]
 ) -> KafkaError | None:
-    """Why `partition` can't be moved to `target`, None where it can."""
+    """Why `partition` cannot be moved to `target`, None if it can."""
 
     def invalid(why: str) -> KafkaError:
         return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
@@ -67,10 +67,10 @@ def validate_replicas(
 def validate_isr_stays(
     context: ControllerContext, partition: TopicPartition, reassignment: ReplicaAssignment
 ) -> KafkaError | None:
-    """Why `partition` can't be moved so, where it would leave its last in-sync replica behind; None where it can.
+    """Why this move of `partition` would leave its last in-sync replica behind; None if it would not.
 
     A reassignment that replaces or cancels another may drop all replicas that the other had added, and only these may
-    be in sync. Apache Kafka's controller drops them in ZooKeeper mode, and with them what is committed; in KRaft mode
+    be in sync. Apache Kafka's controller drops them in ZooKeeper mode, and with them committed records; in KRaft mode
     it refuses such a cancellation (``PartitionReassignmentRevert``).
     """
     leadership = context.partition_leadership_info(partition)
@@ -86,7 +86,7 @@ def validate_isr_stays(
 def build_reassignment(
     context: ControllerContext, partition: TopicPartition, target: tuple[int, ...] | None
 ) -> ReplicaAssignment | None:
-    """The assignment on the way to `target`; None cancels, and gives None where nothing is under way."""
+    """The assignment during the move to `target`; None cancels, and returns None if no reassignment is in progress."""
     assignment = context.partition_full_replica_assignment(partition)
     if target is None:
         return assignment.reassign_to(assignment.origin_replicas) if assignment.is_being_reassigned else None
@@ -120,7 +120,7 @@ class Reassignments:
         self._isr_may_not_change = isr_may_not_change
 
     async def trigger_by_znode(self) -> dict[TopicPartition, KafkaError | None]:
-        """Begins all that ``/admin/reassign_partitions`` has; what can't be begun leaves the znode."""
+        """Begins all reassignments in ``/admin/reassign_partitions``; those that cannot begin leave the znode."""
         built: dict[TopicPartition, ReplicaAssignment] = {}
         outcomes: dict[TopicPartition, KafkaError | None] = {}
         for partition, target in sorted((await self._zk.get_partition_reassignment()).items()):
@@ -140,7 +140,7 @@ class Reassignments:
     async def trigger_by_api(
         self, reassignments: Mapping[TopicPartition, tuple[int, ...] | None]
     ) -> dict[TopicPartition, KafkaError | None]:
-        """AlterPartitionReassignments: the newest request counts, also over one in the legacy znode."""
+        """AlterPartitionReassignments: the newest request wins, also over one in the legacy znode."""
         built: dict[TopicPartition, ReplicaAssignment] = {}
         outcomes: dict[TopicPartition, KafkaError | None] = {}
         for number, (partition, target) in enumerate(reassignments.items(), 1):
@@ -179,7 +179,7 @@ class Reassignments:
         return outcomes
 
     async def _go_on(self, partition: TopicPartition, reassignment: ReplicaAssignment) -> bool:
-        """False where the partition's state does not allow it now, as when it never had a leader."""
+        """Continues it; False if the partition's state does not allow it now, as when it never had a leader."""
         try:
             await self.on_partition_reassignment(partition, reassignment)
         except StateChangeFailed as error:
@@ -190,11 +190,11 @@ class Reassignments:
     async def maybe_resume_reassignments(
         self, should_resume: Callable[[TopicPartition, ReplicaAssignment], bool]
     ) -> None:
-        """Goes on with those that `should_resume` names, except of topics whose deletion has begun.
+        """Continues those that `should_resume` names, except of topics whose deletion has begun.
 
-        Apache Kafka 3.9 goes on with these as well (``onBrokerStartup``), and so makes replicas anew that were deleted
-        already. The topic is gone a little later and its replicas stay; their broker then refuses a later topic of that
-        name as it has another id.
+        Apache Kafka 3.9 continues these as well (``onBrokerStartup``), and so recreates replicas that were already
+        deleted. The topic is gone a little later and its replicas stay; their broker then refuses a later topic of that
+        name, since it has another id.
         """
         context = self._context
         for partition in list(context.partitions_being_reassigned):
@@ -203,7 +203,7 @@ class Reassignments:
                 await self._go_on(partition, assignment)
 
     async def maybe_complete_reassignment(self, partition: TopicPartition) -> None:
-        """Completes the reassignment of `partition`, whose ISR changed, if the target replicas are all in it now."""
+        """Completes the reassignment of `partition`, whose ISR changed, if all target replicas are now in it."""
         context = self._context
         if partition not in context.partitions_being_reassigned or context.is_topic_deletion_in_progress(
             partition.topic
@@ -251,9 +251,9 @@ class Reassignments:
         await self._deletion.resume_deletion_for_topics((partition.topic,))
 
     def _new(self, partition: TopicPartition, adding: Sequence[int]) -> Sequence[PartitionAndReplica]:
-        """Of the replicas that are added those that do not exist yet. Where the reassignment is resumed, by another
-        controller or for a broker that is back, they do (Apache's controller tries all the same, and logs for each an
-        ERROR that it does not become new)."""
+        """The added replicas that do not exist yet. If the reassignment is resumed, by another controller or for a
+        returned broker, they exist (Apache's controller tries all the same, and logs for each an ERROR that it does not
+        become new)."""
         replicas = _replicas(partition, adding)
         return [r for r in replicas if self._context.replica_state(r) is ReplicaState.NonExistentReplica]
 
@@ -266,8 +266,8 @@ class Reassignments:
             unneeded = [replica for replica in current.replicas if replica not in reassignment.replicas]
             await self._stop_removed_replicas(partition, unneeded)  # U3
             if unneeded and context.current_leader(partition) == NO_BROKER:
-                # The leader was added by the reassignment that this one replaces. Apache's controller leaves the
-                # partition without a leader, and the replicas added now out of its ISR, until another failover.
+                # The reassignment that this one replaces added the leader. Apache's controller leaves the partition
+                # without a leader, and the newly added replicas out of its ISR, until another failover.
                 await self._partitions.handle_state_changes([partition], PartitionState.OfflinePartition)
                 await self._partitions.handle_state_changes(
                     [partition], PartitionState.OnlinePartition, OfflinePartitionLeaderElectionStrategy()
@@ -276,7 +276,7 @@ class Reassignments:
         context.partitions_being_reassigned[partition] = None
 
     async def _elect_the_first_leader(self, partition: TopicPartition, adding: Sequence[int]) -> None:
-        """Nobody has led it yet: its brokers were down when it was made, and those that are added may be up.
+        """The partition never had a leader: its brokers were down when it was created; the added ones may be up.
 
         Apache's controller fails here (UNKNOWN_SERVER_ERROR), after it has written the assignment.
         """
@@ -294,14 +294,14 @@ class Reassignments:
     async def _move_reassigned_partition_leader_if_required(
         self, partition: TopicPartition, reassignment: ReplicaAssignment, completed: ReplicaAssignment
     ) -> bool:
-        """Whether one of those that stay leads now.
+        """Whether one of the remaining replicas leads now.
 
-        Their ISR may have shrunk to who goes since it was looked at. Apache's controller goes on then, and has the only
-        replica deleted that holds what is committed. Here the reassignment waits for the next change of the ISR.
+        The ISR may meanwhile have shrunk to replicas to be removed. Apache's controller then goes on, and has the only
+        replica with the committed records deleted. Here the reassignment waits for the next change of the ISR.
         """
         leader = self._context.current_leader(partition)
         if leader is None:
-            return True  # nobody has led it yet, and so there is nobody to tell
+            return True  # it never had a leader, so there is none to tell
         if leader in completed.replicas and self._context.is_replica_online(leader, partition):
             await self._update_leader_epoch_and_send_request(partition, completed, reassignment.replicas)
         else:
@@ -311,7 +311,7 @@ class Reassignments:
         return self._context.current_leader(partition) in completed.replicas
 
     async def _stop_removed_replicas(self, partition: TopicPartition, removed: Sequence[int]) -> None:
-        """Takes replicas out of the ISR, then has them deleted; it does not wait for the brokers' answers."""
+        """Takes replicas out of the ISR, then has them deleted; does not wait for the brokers' answers."""
         replicas = _replicas(partition, removed)
         for state in (
             ReplicaState.OfflineReplica,
@@ -324,8 +324,8 @@ class Reassignments:
     async def _update_replica_assignment_for_partition(
         self, partition: TopicPartition, assignment: ReplicaAssignment
     ) -> None:
-        # This changes what is there, rather than what this controller knows: a broker that just became controller, or
-        # was until now, may have added partitions a moment ago. Apache Kafka writes what it knows, and loses those.
+        # This changes ZooKeeper's present assignment rather than this controller's copy: another controller may have
+        # added partitions a moment ago. Apache Kafka writes its copy, and loses those.
         await self._zk.change_topic_assignment(
             partition.topic, lambda known: {**known, partition: assignment}, self._context.epoch_zk_version
         )
@@ -336,8 +336,8 @@ class Reassignments:
     ) -> None:
         leadership = await self._update_leader_epoch(partition, replicas)
         self._batch.new_batch()
-        # A replica may lie in a log directory that is offline: told `is_new`, a broker makes it afresh in a good one.
-        # That is right for those that are added and would lose data for the original ones.
+        # A replica may lie in an offline log directory: with `is_new` its broker recreates it in a good one. That is
+        # right for added replicas, and would lose data for the original ones.
         self._batch.add_leader_and_isr_request_for_brokers(
             assignment.origin_replicas, partition, leadership, assignment, is_new=False
         )
@@ -350,11 +350,11 @@ class Reassignments:
     async def _update_leader_epoch(
         self, partition: TopicPartition, replicas: Sequence[int]
     ) -> LeaderIsrAndControllerEpoch:
-        """Writes a new leader epoch, so that the leader takes in another assignment; only `replicas` stay in its ISR.
+        """Writes a new leader epoch, so that the leader applies another assignment; only `replicas` stay in its ISR.
 
-        Below inter.broker.protocol.version 2.7 a leader writes its ISR by itself. Between the write that takes a
-        replica out and this one it may take the replica back in, by the assignment that it knows; then the replica
-        would stay until it lags, and nothing be committed before that.
+        Below inter.broker.protocol.version 2.7 a leader writes its ISR by itself. Between the write that removes a
+        replica and this one it may add the replica again, by its old assignment; then the replica would stay until it
+        lags, and nothing would be committed before that.
         """
         context = self._context
         while True:
@@ -366,7 +366,7 @@ class Reassignments:
                     f"the state of {partition} was written by a controller of epoch {current.controller_epoch}"
                 )
             state = current.leader_and_isr
-            # A leaderless partition keeps its last in-sync replica in any case: it alone has what was committed.
+            # A leaderless partition always keeps its last in-sync replica: only that has the committed records.
             isr = tuple(member for member in state.isr if member in replicas) or state.isr
             updated = await self._zk.update_leader_and_isr(
                 {partition: state.with_leader(state.leader, isr)}, context.epoch, context.epoch_zk_version
@@ -391,9 +391,9 @@ class Reassignments:
         self._context.partitions_being_reassigned.pop(partition)
 
     async def forget_topic(self, topic: str) -> None:
-        """Takes a topic that is deleted while it is being moved out of ``/admin/reassign_partitions``.
+        """Takes a topic that is deleted during its reassignment out of ``/admin/reassign_partitions``.
 
-        Apache Kafka's controller leaves it there, and the next one moves a later topic of that name by it.
+        Apache Kafka's controller leaves it there, and the next controller moves a later topic of that name.
         """
         if any(partition.topic == topic for partition in self._context.partitions_being_reassigned):
             await self._maybe_remove_from_zk_reassignment(lambda partition, _: partition.topic == topic)
@@ -401,7 +401,7 @@ class Reassignments:
     async def _maybe_remove_from_zk_reassignment(
         self, should_remove: Callable[[TopicPartition, Sequence[int]], bool]
     ) -> None:
-        """Takes partitions out of ``/admin/reassign_partitions``; the znode goes with the last."""
+        """Takes partitions out of ``/admin/reassign_partitions``; the last one deletes the znode."""
         if not await self._zk.path_exists(ReassignPartitionsZNode.path):
             return
         reassigning = await self._zk.get_partition_reassignment()

@@ -41,7 +41,7 @@ from barnabas.zk.kafka.znodes import (
 
 
 def controller_listener(config: Config) -> str:
-    """The listener on which brokers take the controller's requests."""
+    """The listener on which brokers accept the controller's requests."""
     return config.text("control.plane.listener.name") or inter_broker_listener(config)
 
 
@@ -148,7 +148,7 @@ class Reign:
         await self.reassignments.forget_topic(topic)
 
     def end(self) -> None:
-        """Drops handlers, timers, channels and what was gathered to be sent, in one step that nothing can interrupt."""
+        """Drops handlers, timers, channels and unsent requests, in one uninterrupted step."""
         for handler in self.child_change_handlers:
             self.zk.unregister_znode_child_change_handler(handler.path)
         self.zk.unregister_znode_change_handler(self.preferred_replica_election_handler.path)
@@ -165,7 +165,7 @@ class Reign:
         self.channels.shutdown()
         self.batch.clear()
 
-    # telling the brokers
+    # Telling the brokers
 
     def send_update_metadata_request(self, broker_ids: Sequence[int], partitions: Iterable[TopicPartition]) -> None:
         self.batch.new_batch()
@@ -173,17 +173,17 @@ class Reign:
         self.batch.send_requests_to_brokers(self.context.epoch)
 
     def send_metadata_of(self, partitions: Iterable[TopicPartition]) -> None:
-        """Tells every broker of `partitions`; without any they learn only who is alive."""
+        """Tells every broker of `partitions`; without any they learn only which brokers are alive."""
         self.send_update_metadata_request(self.context.live_or_shutting_down_broker_ids, partitions)
 
-    # reading
+    # Reading
 
     async def update_leader_and_isr_cache(self, partitions: Sequence[TopicPartition]) -> None:
         """Reads the leadership of `partitions` from ZooKeeper into the context."""
         for partition, leadership in (await self.zk.get_topic_partition_states(partitions)).items():
             self.context.put_partition_leadership_info(partition, leadership)
 
-    # handlers of single znodes, and timers
+    # Handlers of single znodes, and timers
 
     def register_topic_handlers(self, topics: Iterable[str]) -> None:
         """Registers handlers; the next read of a topic's znode sets the watch itself."""
@@ -201,7 +201,7 @@ class Reign:
             self.zk.unregister_znode_change_handler(TopicZNode.path(topic))
 
     def register_isr_handler(self, partition: TopicPartition) -> None:
-        """Follows the ISR of a partition that is being reassigned, where leaders write it themselves."""
+        """Follows the ISR of a partition that is being reassigned, if leaders write it themselves."""
         if not self.metadata_version.is_alter_partition_supported:
             self._isr_handlers[partition] = None
             self.zk.register_znode_change_handler(
@@ -232,7 +232,7 @@ class Reign:
             self.zk.unregister_znode_change_handler(BrokerIdZNode.path(broker_id))
 
     def schedule(self, event: events.ControllerEvent, delay_ms: int) -> None:
-        """Puts `event` after a while; one of its kind is under way at most, and none after the reign."""
+        """Puts `event` after a while; at most one of its kind is pending, and none after the reign."""
         waiting = self._timers.pop(event.name, None)
         if waiting is not None:
             waiting.cancel()

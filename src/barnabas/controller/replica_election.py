@@ -31,7 +31,7 @@ async def on_replica_election(
     election_type: ElectionType,
     trigger: ElectionTrigger,
 ) -> dict[TopicPartition, ElectionOutcome]:
-    """Elects leaders; unclean ones only where an operator's request says so, never for a znode or the balance."""
+    """Elects leaders; unclean ones only at an operator's request, never for a znode or the balance."""
     strategy: PartitionLeaderElectionStrategy
     if election_type is ElectionType.PREFERRED:
         strategy = PreferredReplicaPartitionLeaderElectionStrategy()
@@ -51,7 +51,7 @@ async def elect_leaders(
     election_type: ElectionType,
     trigger: ElectionTrigger,
 ) -> dict[TopicPartition, int | KafkaError]:
-    """Each partition's leader, or why it was not elected."""
+    """Each partition's leader, or why none was elected."""
     outcomes: dict[TopicPartition, int | KafkaError] = {}
     electable: list[TopicPartition] = []
     for number, partition in enumerate(partitions, 1):
@@ -91,9 +91,9 @@ def _needs_election(context: ControllerContext, partition: TopicPartition, elect
 
 
 def imbalanced_partitions(context: ControllerContext, percentage: int) -> list[TopicPartition]:
-    """Partitions to give back to their preferred leaders, which lead too few of those that they should lead.
+    """Partitions to return to their preferred leaders, which lead too few of the partitions that they should lead.
 
-    A broker counts when more than `percentage` of its partitions are led by others (``leader.imbalance.*``).
+    A broker counts when other brokers lead more than `percentage` of its partitions (``leader.imbalance.*``).
     """
     preferred: dict[int, list[TopicPartition]] = {}
     for partition in context.all_partitions():
@@ -136,7 +136,7 @@ async def process_zk_replica_leader_election(reign: Reign, _: events.ZkReplicaLe
 
 
 async def elect_by_znode(reign: Reign) -> None:
-    """Does what ``/admin/preferred_replica_election`` asks for, and deletes it; looking for it sets its watch."""
+    """Processes ``/admin/preferred_replica_election`` and deletes it; the check for it sets its watch."""
     while await reign.zk.register_znode_change_handler_and_check_existence(reign.preferred_replica_election_handler):
         partitions = await reign.zk.get_preferred_replica_election()
         await elect_leaders(

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 def without_replica(leader_and_isr: LeaderAndIsr, replica: int) -> LeaderAndIsr:
-    """The partition's state once `replica` is out of the ISR: leaderless if it led; the ISR's last member stays."""
+    """The partition's state without `replica` in the ISR: leaderless if it led; the ISR's last member stays."""
     leader = NO_BROKER if leader_and_isr.leader == replica else leader_and_isr.leader
     isr = leader_and_isr.isr
     shrunken = isr if len(isr) == 1 else tuple(member for member in isr if member != replica)
@@ -55,7 +55,7 @@ class ReplicaStateMachine:
         for replica in online:
             context.put_replica_state(replica, ReplicaState.OnlineReplica)
         for replica in offline:
-            # If its topic is being deleted, the deletion can't go on before the broker is back.
+            # If its topic is being deleted, the deletion cannot go on before the broker is back.
             context.put_replica_state(replica, ReplicaState.ReplicaDeletionIneligible)
         await self.handle_state_changes(online, ReplicaState.OnlineReplica)
         await self.handle_state_changes(offline, ReplicaState.OfflineReplica)
@@ -168,7 +168,7 @@ class ReplicaStateMachine:
     async def _remove_replicas_from_isr(
         self, broker_id: int, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, LeaderIsrAndControllerEpoch]:
-        """Tries until each is done or can't be; a partition whose leader wrote ``state`` meanwhile is read again."""
+        """Tries until each is done or impossible; a partition whose leader wrote ``state`` meanwhile is read again."""
         results: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
         remaining = list(partitions)
         while remaining:

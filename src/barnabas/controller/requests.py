@@ -22,7 +22,7 @@ from barnabas.zk.kafka.znodes import ReplicaAssignment
 
 
 def partitions_to_elect(request: ElectLeadersRequest) -> Generator[None, None, tuple[TopicPartition, ...] | None]:
-    """The partitions to elect leaders for; None for all."""
+    """The partitions for which to elect leaders; None means all."""
     if request.topic_partitions is None:
         return None
     partitions = []
@@ -56,7 +56,7 @@ def _code_and_message(error: KafkaError | None) -> tuple[int, str | None]:
 def reassignments_asked_for(
     request: AlterPartitionReassignmentsRequest,
 ) -> Generator[None, None, dict[TopicPartition, tuple[int, ...] | None]]:
-    """The target of each partition; None to cancel."""
+    """The target of each partition; None cancels."""
     targets: dict[TopicPartition, tuple[int, ...] | None] = {}
     named = ((topic.name, partition) for topic in request.topics for partition in topic.partitions)
     for number, (name, partition) in enumerate(named, 1):
@@ -83,7 +83,7 @@ def alter_partition_reassignments_response(
 
 
 def partitions_to_list(request: ListPartitionReassignmentsRequest) -> tuple[TopicPartition, ...] | None:
-    """The partitions to list; None for all that are being reassigned."""
+    """The partitions to list; None means all that are being reassigned."""
     if request.topics is None:
         return None
     return tuple(TopicPartition(topic.name, index) for topic in request.topics for index in topic.partition_indexes)

@@ -22,7 +22,7 @@ steps = logging.getLogger("barnabas.controller")
 
 
 def described(state: LeaderAndIsr) -> str:
-    """A partition's state in a line of the log."""
+    """A partition's state as a line of the log has it."""
     recovering = "" if state.leader_recovery_state is LeaderRecoveryState.RECOVERED else ", recovering"
     return (
         f"leader {state.leader} in epoch {state.leader_epoch}, isr {list(state.isr)}, "
@@ -38,13 +38,13 @@ class StateChangeLog:
         self.cause = "-"
         self.epoch = 0
         self._kept: deque[str] = deque(maxlen=STATE_CHANGES_KEPT_MAX)
-        """The newest lines, each behind its time: they come when much is under way, and each object keeps a page."""
+        """The newest lines, each with its time before it, as one string: separate objects would keep memory pages."""
         self.written = 0
         """How many lines there have been."""
         self._clock = clock
 
     def since(self, written: int) -> list[tuple[int, str]]:
-        """The lines behind the first `written`, as far as they are kept, with their times; the oldest first."""
+        """The kept lines after the first `written`, with their times; the oldest first."""
         kept = self._kept
         new = min(self.written - written, len(kept))
         found = []
@@ -54,7 +54,7 @@ class StateChangeLog:
         return found
 
     def step(self, text: str) -> None:
-        """Writes down what the controller does next, or has done."""
+        """Logs the controller's next step, or a completed one."""
         self._write(logging.INFO, text, steps)
 
     def info(self, text: str) -> None:

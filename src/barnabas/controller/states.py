@@ -19,7 +19,7 @@ class PartitionState(Enum):
     OfflinePartition = 2
     """Its leader is gone."""
     NonExistentPartition = 3
-    """Never made, or deleted."""
+    """Never created, or deleted."""
 
     def __str__(self) -> str:
         return self.name
@@ -27,7 +27,7 @@ class PartitionState(Enum):
 
 class ReplicaState(Enum):
     NewReplica = 1
-    """Made with its partition or by a reassignment; it may only follow."""
+    """Created with its partition or by a reassignment; it may only follow."""
     OnlineReplica = 2
     """Its broker is alive: it may lead or follow."""
     OfflineReplica = 3
@@ -35,9 +35,9 @@ class ReplicaState(Enum):
     ReplicaDeletionStarted = 4
     """Its broker was told to delete it."""
     ReplicaDeletionSuccessful = 5
-    """Its broker said that it did."""
+    """Its broker has answered that it did."""
     ReplicaDeletionIneligible = 6
-    """It can't be deleted now: its broker is gone, or failed to delete it."""
+    """It cannot be deleted now: its broker is gone, or failed to delete it."""
     NonExistentReplica = 7
 
     def __str__(self) -> str:

@@ -19,13 +19,13 @@ logger = logging.getLogger(__name__)
 
 
 def token_secret(config: Config) -> str:
-    """The secret by which tokens' HMACs are made; empty where there are no tokens."""
+    """The secret for tokens' HMACs; empty if there are no tokens."""
     return config.text("delegation.token.secret.key") or config.text("delegation.token.master.key")
 
 
 async def process_delegation_token_expiry(reign: Reign, event: events.DelegationTokenExpiry) -> None:
     reign.schedule(event, reign.config().number("delegation.token.expiry.check.interval.ms"))
-    # Tokens that stay a while longer are no reason to give up the reign: an expired one is refused in any case.
+    # A failure here is no reason to resign: an expired token is refused in any case.
     try:
         token_ids = await reign.zk.get_children(DelegationTokensZNode.path)
     except SessionExpired:

@@ -67,7 +67,7 @@ class TopicDeletionManager:
         return self._config().flag("delete.topic.enable")
 
     async def init(self, topics_to_be_deleted: Sequence[str], topics_ineligible: Iterable[str]) -> None:
-        """Takes up the deletions in progress at a failover."""
+        """Resumes the deletions in progress at a failover."""
         context = self._context
         if not self.is_delete_topic_enabled:
             await self._client.delete_topic_deletions(topics_to_be_deleted, context.epoch_zk_version)
@@ -98,7 +98,7 @@ class TopicDeletionManager:
         await self._resume_deletions()
 
     async def fail_replica_deletion(self, replicas: Sequence[PartitionAndReplica]) -> None:
-        """Halts the topics of replicas whose broker is gone or refused, until that changes."""
+        """Halts the topics of replicas whose broker is gone or failed to delete them, until that changes."""
         failed = [replica for replica in replicas if self.is_topic_queued_up_for_deletion(replica.topic)]
         if not failed:
             return
@@ -156,7 +156,7 @@ class TopicDeletionManager:
             await self._on_topic_deletion(eligible)
 
     async def _complete_delete_topic(self, topic: str) -> None:
-        # This comes first, so that no event about the old topic's znode reaches a new topic of that name.
+        # First, so that no event about the old topic's znode reaches a new topic of that name.
         self._client.mute_partition_modifications(topic)
         deleted = self._context.replicas_in_state(topic, ReplicaState.ReplicaDeletionSuccessful)
         await self._replicas.handle_state_changes(deleted, ReplicaState.NonExistentReplica)
@@ -165,7 +165,7 @@ class TopicDeletionManager:
         logger.info("Deletion of topic %s successfully completed", topic)
 
     async def _on_topic_deletion(self, topics: Sequence[str]) -> None:
-        """Brokers forget the topic first (UpdateMetadata with leader -2), then its replicas go."""
+        """Brokers forget the topic first (UpdateMetadata with leader -2), then its replicas are deleted."""
         context = self._context
         logger.info("Topic deletion callback for %s", ", ".join(topics))
         unseen = [topic for topic in topics if not context.is_topic_deletion_in_progress(topic)]
@@ -192,7 +192,7 @@ class TopicDeletionManager:
             if gone:
                 ineligible.append(topic)
         await self._replicas.handle_state_changes(dead, ReplicaState.ReplicaDeletionIneligible)
-        # They are stopped before they are deleted, so that no follower fetches from a leader that is gone.
+        # They are stopped before they are deleted, so that no follower fetches from a deleted leader.
         await self._replicas.handle_state_changes(to_delete, ReplicaState.OfflineReplica)
         await self._replicas.handle_state_changes(to_delete, ReplicaState.ReplicaDeletionStarted)
         self.mark_topic_ineligible_for_deletion(ineligible, "offline replicas")

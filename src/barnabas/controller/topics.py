@@ -44,7 +44,7 @@ async def on_new_partition_creation(reign: Reign, partitions: Sequence[TopicPart
 
 
 async def process_partition_modifications(reign: Reign, event: events.PartitionModifications) -> None:
-    """Takes up partitions that a rewritten topic's znode may have added."""
+    """Processes partitions that a rewritten topic's znode may have added."""
     context = reign.context
     assignment = await reign.zk.get_full_replica_assignment_for_topics([event.topic])
     added = {tp: assigned for tp, assigned in assignment.items() if not context.partition_replica_assignment(tp)}
@@ -100,8 +100,8 @@ async def process_isr_change_notification(reign: Reign, _: events.IsrChangeNotif
     if partitions:
         await reign.update_leader_and_isr_cache(partitions)
         reign.send_metadata_of(partitions)
-        # A controller that knows AlterPartition watches no partition's state: half-way through an upgrade it hears of
-        # leaders that do not know it by these notifications.
+        # A controller that supports AlterPartition watches no partition's state: during an upgrade these notifications
+        # tell it of leaders that do not support it.
         for partition in partitions:
             await reign.reassignments.maybe_complete_reassignment(partition)
     await reign.zk.delete_isr_change_notifications(context.epoch_zk_version, sequence_numbers)
