@@ -75,12 +75,12 @@ class ConfigEntry:
 
 
 def making_timeout_ms(topics: Sequence[NewTopic]) -> int:
-    """How long the topics' partitions may take to have leaders."""
+    """How long new partitions may take to get leaders."""
     return OPERATION_TIMEOUT_MS + PARTITION_TIMEOUT_MS * sum(max(t.partitions, len(t.assignment), 1) for t in topics)
 
 
 def made(code: int, message: str | None, timeout_ms: int) -> KafkaError | None:
-    """Why a topic was not made, or not wholly; None for one that is there with all leaders."""
+    """Why a topic was not created, or not completely; None for a topic all of whose partitions have leaders."""
     if code == ErrorCode.REQUEST_TIMED_OUT and not message:
         took = f"within {timeout_ms // 1000} s"
         message = f"REQUEST_TIMED_OUT: not every partition had a leader {took}, and the brokers go on making it"
@@ -161,7 +161,7 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
     async def alter_configs(
         self, kind: ResourceType, name: str, changes: Sequence[tuple[AlterOperation, str, str | None]]
     ) -> None:
-        """Changes some keys (KIP-339). Raises `KafkaError` when the resource refuses them."""
+        """Changes some keys (KIP-339). Raises `KafkaError` when the broker refuses them."""
         request = IncrementalAlterConfigsRequest(
             resources=[
                 IncrementalAlterConfigsRequest.AlterConfigsResource(
@@ -214,7 +214,7 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
     async def alter_reassignments(
         self, targets: Mapping[TopicPartition, Sequence[int] | None]
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Moves partitions to other replicas; None cancels a move that is under way."""
+        """Moves partitions to other replicas; None cancels an ongoing move."""
         grouped: dict[str, list[Any]] = {}
         for partition, replicas in targets.items():
             grouped.setdefault(partition.topic, []).append(
@@ -240,7 +240,7 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
         }
 
     async def list_reassignments(self) -> dict[TopicPartition, tuple[list[int], list[int], list[int]]]:
-        """Moves under way: all replicas, those being added, those being removed."""
+        """Ongoing moves: all replicas, those being added, those being removed."""
         request = ListPartitionReassignmentsRequest(timeout_ms=OPERATION_TIMEOUT_MS, topics=None)
         answer = await self._to(self.cluster.controller, request, lambda a: [a.error_code])
         check_code(answer.error_code, answer.error_message)
@@ -259,7 +259,7 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
     ) -> dict[TopicPartition, ListedOffset | KafkaError]:
         """For each partition the offset at a timestamp, `EARLIEST`, `LATEST` or `MAX_TIMESTAMP`.
 
-        The offset is -1 where no record is that old or younger.
+        The offset is -1 if no record is at or after the timestamp.
         """
 
         async def ask(
@@ -276,7 +276,7 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
         return await self._at_leaders(timestamps, ask)
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | KafkaError]:
-        """Deletes what lies before the offsets (-1: all below the high watermark); gives the new low watermarks."""
+        """Deletes the records before the offsets (-1: all below the high watermark); returns the new low watermarks."""
 
         async def ask(connection: Connection, group: list[TopicPartition]) -> Mapping[TopicPartition, int | KafkaError]:
             request = DeleteRecordsRequest(
@@ -309,7 +309,7 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
         return ClusterDescription(metadata.cluster_id or "", metadata.controller, tuple(metadata.brokers.values()))
 
     async def api_versions(self, brokers: Iterable[int] | None = None) -> dict[int, BrokerVersions | KafkaError]:
-        """What each broker answers, in which versions, and its features."""
+        """The requests that each broker answers, their versions, and its features."""
 
         async def ask(connection: Connection, broker_id: int) -> BrokerVersions:
             request = ApiVersionsRequest(client_software_name="barnabas", client_software_version=__version__)
@@ -343,7 +343,7 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
     async def describe_log_dirs(
         self, brokers: Iterable[int] | None = None, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[int, list[LogDirDescription] | KafkaError]:
-        """Every broker's log directories with the replicas in them: all, or those of `partitions`."""
+        """Every broker's log directories with their replicas: all, or those of `partitions`."""
         topics = (
             None
             if partitions is None

@@ -17,19 +17,19 @@ from barnabas.wire.messages.describe_client_quotas import DescribeClientQuotasRe
 
 Binding = tuple[Resource, Acl]
 QuotaEntity = Mapping[str, str | None]
-"""Names by ``user``, ``client-id`` or ``ip``; None is whoever has no quota of its own."""
+"""Names by ``user``, ``client-id`` or ``ip``; None stands for the default entity."""
 
 
 class AclAdmin(AdminRouting):
     async def describe_acls(self, wanted: AclFilter = AclFilter()) -> list[Binding]:  # noqa: B008 - it is immutable
-        """Raises SECURITY_DISABLED where brokers have no authorizer."""
+        """Raises SECURITY_DISABLED if the brokers have no authorizer."""
         request = DescribeAclsRequest(*wanted)
         answer = await self._to(self.cluster.any, request, lambda a: [a.error_code])
         check_code(answer.error_code, answer.error_message)
         return bindings_of(answer)
 
     async def create_acls(self, bindings: Sequence[Binding]) -> list[KafkaError | None]:
-        """For each binding, in order, why it was not made; None where it was."""
+        """For each binding, in order, why it was not created; None if it was."""
         request = CreateAclsRequest(
             [
                 CreateAclsRequest.AclCreation(
@@ -42,7 +42,7 @@ class AclAdmin(AdminRouting):
         return [outcome_of(result.error_code, result.error_message) for result in answer.results]
 
     async def delete_acls(self, wanted: AclFilter) -> list[Binding]:
-        """Returns the deleted bindings. Raises the first error; what was deleted before it stays deleted."""
+        """Returns the deleted bindings. Raises the first error; bindings deleted before it stay deleted."""
         request = DeleteAclsRequest([DeleteAclsRequest.DeleteAclsFilter(*wanted)])
         answer = await self._to(self.cluster.any, request, lambda a: [result.error_code for result in a.filter_results])
         deleted = []

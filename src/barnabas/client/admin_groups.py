@@ -35,7 +35,7 @@ class GroupAdmin(AdminRouting):
         return [groups[name] for name in sorted(groups)]
 
     async def describe_group(self, group: str) -> GroupDescription:
-        """A classic group; `GroupDescription.exists` is false where there is none of that name."""
+        """Describes a classic group; `GroupDescription.exists` is false if there is none of that name."""
         target = self._coordinator_of(group)
         request = DescribeGroupsRequest(groups=[group])
         described = (await self._to(target, request, lambda a: [g.error_code for g in a.groups])).groups[0]
@@ -44,20 +44,20 @@ class GroupAdmin(AdminRouting):
         return read_group(described, await self._node_of(connection))
 
     async def delete_group(self, group: str) -> None:
-        """Deletes a group without members, and what it committed."""
+        """Deletes a group without members, and its committed offsets."""
         request = DeleteGroupsRequest(groups_names=[group])
         answer = await self._to(self._coordinator_of(group), request, lambda a: [r.error_code for r in a.results])
         check_code(answer.results[0].error_code, what=f"group {group}")
 
     async def committed_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
-        """All that `group` has committed."""
+        """All offsets that `group` has committed."""
         found = await self.cluster.committed_offsets(group, None)
         return {partition: found[partition] for partition in sorted(found)}
 
     async def alter_group_offsets(
         self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Commits in the name of `group`, which must have no members (KIP-396); UNKNOWN_MEMBER_ID where it has."""
+        """Commits in the name of `group`, which must have no members (KIP-396); UNKNOWN_MEMBER_ID if it has."""
         request = OffsetCommitRequest(
             group_id=group,
             topics=[
@@ -83,7 +83,7 @@ class GroupAdmin(AdminRouting):
     async def delete_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Deletes what `group` committed (KIP-496); GROUP_SUBSCRIBED_TO_TOPIC where its members read that topic."""
+        """Deletes committed offsets of `group` (KIP-496); GROUP_SUBSCRIBED_TO_TOPIC if its members read that topic."""
         request = OffsetDeleteRequest(
             group_id=group,
             topics=[

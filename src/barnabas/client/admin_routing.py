@@ -17,11 +17,11 @@ from barnabas.runtime import cause_of
 
 OPERATION_TIMEOUT_MS: Final = 30_000
 PARTITION_TIMEOUT_MS: Final = 20
-"""What each partition that is made adds: 10,000 with three replicas take a minute on two cores."""
+"""The time that each new partition adds: 10,000 with three replicas take a minute on two cores."""
 BROKER_TIMEOUT_MS: Final = 5_000
-"""How long each broker is tried where all are asked."""
+"""How long each broker is tried when all are asked."""
 UNKNOWN_TOPIC_TIMEOUT_MS: Final = 1_000
-"""How long an unknown topic may be one that the broker has not heard of yet."""
+"""How long "unknown topic" may mean that the broker has not heard of the topic yet."""
 
 _AGAIN: Final = frozenset(
     {
@@ -32,7 +32,7 @@ _AGAIN: Final = frozenset(
         ErrorCode.CONCURRENT_TRANSACTIONS,
     }
 )
-"""Errors after which the same request is right a little later, or at another broker."""
+"""Errors after which the same request may succeed later, or at another broker."""
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ class AdminRouting:
     async def _to(self, target: Callable[[], Awaitable[Connection]], request: Any, codes: Callable[[Any], Any]) -> Any:
         """Sends to `target`; tries again when `codes` of the answer hold one of `_AGAIN`.
 
-        `request` may be what makes it for a connection: the next broker may not understand what this one does.
+        `request` may be a function that makes it for a connection: brokers may support different versions.
         """
 
         async def attempt() -> Any:
@@ -75,8 +75,8 @@ class AdminRouting:
         results: Callable[[Any], Sequence[Any]],
         outcome: Callable[[Any], KafkaError | None] = _outcome,
     ) -> dict[str, KafkaError | None]:
-        """Asks the controller for `names`, and again for what a quota on changes put off (KIP-599), when it has waited
-        for as long as the answer says."""
+        """Asks the controller for `names`. Asks again for those that a mutation quota refused (KIP-599), after the
+        throttle time of the answer."""
         outcomes: dict[str, KafkaError | None] = {}
         left = list(names)
         deadline_ms = self.cluster.monotonic_ms() + OPERATION_TIMEOUT_MS
@@ -141,7 +141,7 @@ class AdminRouting:
     async def _at_brokers(
         self, brokers: Iterable[int] | None, ask: Callable[[Connection, int], Awaitable[T]]
     ) -> dict[int, T | KafkaError]:
-        """Calls `ask` for each of `brokers` (None: all alive); BROKER_NOT_AVAILABLE for one that does not answer."""
+        """Calls `ask` for each of `brokers` (None: all alive); BROKER_NOT_AVAILABLE for a broker without an answer."""
         metadata = await self.cluster.refresh([])
         outcomes: dict[int, T | KafkaError] = {}
         for broker_id in sorted(metadata.brokers) if brokers is None else brokers:

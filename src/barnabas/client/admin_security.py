@@ -39,7 +39,7 @@ class SecurityAdmin(AdminRouting):
     async def set_scram_password(
         self, user: str, password: str, mechanism: ScramMechanism, *, iterations: int = ITERATIONS_MIN
     ) -> None:
-        """Makes the user, or changes its password. Only the salted password is sent, never the password itself."""
+        """Creates the user, or changes its password. Only the salted password is sent, never the password itself."""
         salt = self.cluster.runtime.entropy.token(SALT_BYTES)
         request = AlterUserScramCredentialsRequest()
         request.upsertions = [
@@ -54,7 +54,7 @@ class SecurityAdmin(AdminRouting):
         await self._alter_scram(request)
 
     async def delete_scram_passwords(self, user: str, mechanisms: Sequence[ScramMechanism]) -> None:
-        """Raises RESOURCE_NOT_FOUND where the user lacks one of `mechanisms`; then the others stay, too."""
+        """Deletes passwords of a user: all, or none with RESOURCE_NOT_FOUND if the user lacks one of `mechanisms`."""
         request = AlterUserScramCredentialsRequest()
         request.deletions = [
             AlterUserScramCredentialsRequest.ScramCredentialDeletion(name=user, mechanism=int(mechanism))
@@ -87,7 +87,7 @@ class SecurityAdmin(AdminRouting):
     async def create_delegation_token(
         self, *, owner: Principal | None = None, renewers: Sequence[Principal] = (), lifetime_ms: int = -1
     ) -> DelegationToken:
-        """Makes a token for `owner`, by default the caller. A `lifetime_ms` of -1 is as long as brokers grant."""
+        """Creates a token for `owner`, by default the caller. A `lifetime_ms` of -1 is as long as brokers grant."""
         request = CreateDelegationTokenRequest(
             renewers=[CreateDelegationTokenRequest.CreatableRenewers(*renewer) for renewer in renewers],
             max_lifetime_ms=lifetime_ms,
@@ -109,17 +109,17 @@ class SecurityAdmin(AdminRouting):
         )
 
     async def renew_delegation_token(self, hmac: bytes, period_ms: int = -1) -> int:
-        """Returns until when the token is valid now (ms of the wall clock); a `period_ms` of -1 is the brokers' own."""
+        """Returns the token's new expiry (ms of the wall clock); a `period_ms` of -1 is the brokers' default."""
         answer = await self._token(RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period_ms))
         return int(answer.expiry_timestamp_ms)
 
     async def expire_delegation_token(self, hmac: bytes, period_ms: int = -1) -> int:
-        """Returns until when the token is valid now (ms of the wall clock); with -1 it is gone at once."""
+        """Returns the token's new expiry (ms of the wall clock); with -1 the token is removed at once."""
         answer = await self._token(ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms))
         return int(answer.expiry_timestamp_ms)
 
     async def delegation_tokens(self, owners: Sequence[Principal] | None = None) -> list[DelegationToken]:
-        """The tokens of `owners`, or all that the caller may know."""
+        """The tokens of `owners`, or all that the caller may see."""
         owner_of = DescribeDelegationTokenRequest.DescribeDelegationTokenOwner
         request = DescribeDelegationTokenRequest(
             owners=None if owners is None else [owner_of(*principal) for principal in owners]

@@ -35,7 +35,7 @@ class TransactionAdmin(AdminRouting):
     ) -> list[TransactionListing]:
         """The transactional ids of every coordinator that pass all filters (KIP-664, KIP-994).
 
-        Raises `KafkaError` INVALID_REQUEST for a state that a broker does not know, and when one does not answer.
+        Raises `KafkaError` INVALID_REQUEST for a state that a broker does not know, and when a broker does not answer.
         """
 
         async def ask(connection: Connection, broker_id: int) -> list[TransactionListing]:
@@ -67,7 +67,7 @@ class TransactionAdmin(AdminRouting):
     async def describe_transactions(
         self, transactional_ids: Iterable[str]
     ) -> dict[str, TransactionDescription | KafkaError]:
-        """TRANSACTIONAL_ID_NOT_FOUND for those that no coordinator knows."""
+        """Describes transactional ids; TRANSACTIONAL_ID_NOT_FOUND for those that no coordinator knows."""
         outcomes: dict[str, TransactionDescription | KafkaError] = {}
         for name in transactional_ids:
             target = self._coordinator_of(name, TRANSACTION)
@@ -97,7 +97,7 @@ class TransactionAdmin(AdminRouting):
     async def open_transactions(
         self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
     ) -> list[OpenTransaction]:
-        """The transactions that partitions have open. Raises the first partition's `KafkaError`."""
+        """The open transactions of partitions. Raises the first partition's `KafkaError`."""
         found: list[OpenTransaction] = []
         for partition, producers in (await self.describe_producers(partitions, broker_id=broker_id)).items():
             if isinstance(producers, KafkaError):
@@ -121,7 +121,7 @@ class TransactionAdmin(AdminRouting):
     ) -> list[OpenTransaction]:
         """Transactions open in `partitions` without a record for `idle_for_ms` that no coordinator will end.
 
-        `idle_for_ms` is to be at least the brokers' ``transaction.max.timeout.ms``: a coordinator ends what is older.
+        `idle_for_ms` should be at least the brokers' ``transaction.max.timeout.ms``: a coordinator ends older ones.
         """
         now_ms = self.cluster.runtime.clock.now_ms()
         candidates = [
@@ -144,7 +144,7 @@ class TransactionAdmin(AdminRouting):
     async def abort_transaction(self, transaction: OpenTransaction) -> None:
         """Writes an abort marker into one partition, past the coordinator (``Admin.abortTransaction``).
 
-        For a transaction that hangs: where a coordinator knows it, `fence_producer` ends all of it.
+        For a hanging transaction; one that a coordinator knows is better ended, as a whole, by `fence_producer`.
         """
         request = WriteTxnMarkersRequest(
             markers=[

@@ -67,13 +67,13 @@ Connected = TypeVar("Connected", bound=Versioned)
 
 
 def _refused(code: ErrorCode, what: object) -> KafkaError:
-    """Metadata and listed offsets, which are asked for here, want no more than DESCRIBE on the topic."""
+    """Metadata and ListOffsets requests need only DESCRIBE on the topic."""
     lacks = " (this user has no DESCRIBE permission on it)" if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED else ""
     return KafkaError(code, f"{what}: {code.name}{lacks}")
 
 
 def finished(steps: Coroutine[Any, Any, T]) -> T:
-    """Runs a coroutine whose awaits all block: it ends in one step."""
+    """Runs a coroutine that never suspends (all its awaits block): it ends in one step."""
     try:
         steps.send(None)
     except StopIteration as end:
@@ -90,7 +90,7 @@ class Asking(ABC, Generic[Connected]):
         self.retry_timeout_ms = retry_timeout_ms
         self._closed = False
 
-    # what a driver does
+    # the driver's part
 
     @abstractmethod
     async def connection(self, host: str, port: int, owner: object = None) -> Connected:
@@ -120,10 +120,10 @@ class Asking(ABC, Generic[Connected]):
     @abstractmethod
     def monotonic_ms(self) -> int: ...
 
-    # what is asked
+    # the requests
 
     async def retrying(self, attempt: Callable[[], Awaitable[T]], *, timeout_ms: int | None = None) -> T:
-        """`attempt` until it raises neither a lost connection nor a retriable `KafkaError`; then whatever it raised."""
+        """Repeats `attempt` after a lost connection or a retriable `KafkaError`, and in the end raises that one."""
         deadline = self.monotonic_ms() + (self.retry_timeout_ms if timeout_ms is None else timeout_ms)
         pause_ms = RETRY_BACKOFF_MS
         while True:
@@ -169,28 +169,28 @@ class Asking(ABC, Generic[Connected]):
         timeout_ms: int | None = None,
         of: Callable[[], Awaitable[Connected]] | None = None,
     ) -> ClusterMetadata:
-        """Asks one broker for the metadata of `topics` (None: of all); an error of a topic is left in its entry.
+        """Asks one broker for the metadata of `topics` (None: of all); a topic's error stays in its entry.
 
-        It asks again for `timeout_ms`, as `retrying` does; 0: once. `of` finds the broker: by default `any`.
+        Retries for `timeout_ms`, as `retrying` does; 0: asks once. `of` finds the broker, by default `any`.
         """
         asked = None if topics is None else list(topics)
         request = metadata_request(asked, allow_auto_topic_creation=allow_auto_topic_creation)
 
         async def attempt() -> ClusterMetadata:
             answer = read_metadata(await self.ask(await (of or self.any)(), request))
-            if not answer.brokers:  # a broker that starts: no controller has told it anything (Kafka's NetworkClient)
+            if not answer.brokers:  # a starting broker: no controller has sent it metadata yet (Kafka's NetworkClient)
                 raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "the broker that answers knows of no broker yet")
             return answer
 
         newer = await self.retrying(attempt, timeout_ms=timeout_ms)
-        # What is known by now, which is more than when this was asked: another task may have asked for other topics.
+        # Merged into the metadata as of now, not as of the request: another task may have asked for other topics.
         self.metadata = self.metadata.merged(newer, asked)
         return self.metadata
 
     async def look_up(self, topics: Sequence[str] | None) -> ClusterMetadata:
-        """`refresh`, which asks the controller for topics that the first broker has not heard of.
+        """As `refresh`, but asks the controller for topics that the first broker does not know.
 
-        The controller's broker answers who makes a topic as soon as it knows it itself; others are told meanwhile.
+        CreateTopics is answered once the controller's broker knows the topic; other brokers may learn of it later.
         """
         found = await self.refresh(topics)
         unheard_of = [topic for topic in topics or () if found.error_of(topic) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
@@ -199,13 +199,13 @@ class Asking(ABC, Generic[Connected]):
         try:
             return await self.refresh(unheard_of, of=lambda: self.broker(found.controller_id), timeout_ms=0)
         except (KafkaError, OSError):
-            return found  # a controller that cannot be asked knows no better
+            return found  # the controller cannot be asked: the first answer holds
 
     async def leader(self, topic_partition: TopicPartition) -> Connected:
-        """The connection to a partition's leader; waits for an election that is under way."""
+        """The connection to a partition's leader; waits for an election to end."""
 
         async def attempt() -> Connected:
-            if self.metadata.leader(topic_partition) not in self.metadata.brokers:  # or it has died since
+            if self.metadata.leader(topic_partition) not in self.metadata.brokers:  # or that broker has died since
                 await self.refresh([topic_partition.topic])
             topic = self.metadata.topics.get(topic_partition.topic)
             if topic is not None and topic.error is not ErrorCode.NONE:
@@ -222,7 +222,7 @@ class Asking(ABC, Generic[Connected]):
         return await self.retrying(attempt)
 
     async def controller(self) -> Connected:
-        """The connection to the controller as a broker now names it; waits while there is none."""
+        """The connection to the controller that a broker names now; waits while there is none."""
 
         async def attempt() -> Connected:
             await self.refresh([])
@@ -235,8 +235,8 @@ class Asking(ABC, Generic[Connected]):
     async def coordinator(
         self, key: str, *, key_type: int = GROUP, owner: object = None, timeout_ms: int | None = None
     ) -> Connected:
-        """The connection, shared or `owner`'s, to the coordinator of a group or a transactional id, which is looked for
-        for `timeout_ms`, as in `refresh`."""
+        """The connection, shared or `owner`'s, to the coordinator of a group or a transactional id. Looks for it for
+        `timeout_ms`, as in `refresh`."""
 
         async def attempt() -> Connected:
             connection = await self.any()
@@ -258,7 +258,7 @@ class Asking(ABC, Generic[Connected]):
     async def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = READ_UNCOMMITTED
     ) -> dict[TopicPartition, ListedOffset]:
-        """For each partition what its leader answers for a timestamp, `EARLIEST` or `LATEST`."""
+        """For each partition its leader's answer for a timestamp, `EARLIEST` or `LATEST`."""
         found: dict[TopicPartition, ListedOffset] = {}
 
         async def attempt() -> dict[TopicPartition, ListedOffset]:
@@ -296,11 +296,11 @@ class Asking(ABC, Generic[Connected]):
         require_stable: bool = False,
         owner: object = None,
     ) -> dict[TopicPartition, CommittedOffset]:
-        """What `group` has committed for each partition, -1 where nothing; None: all that it has committed.
+        """The offset that `group` has committed for each partition, -1 where none; None: all committed offsets.
 
-        With `require_stable` it waits for open transactions that commit others (KIP-447). Partitions are named for
-        that: a broker that is asked for all leaves out those that never had an offset. The request goes over the shared
-        connection, or `owner`'s. Raises `KafkaError`, or ``OSError`` where no coordinator answers.
+        With `require_stable` it waits for open transactions that commit offsets (KIP-447). That needs named partitions:
+        a broker asked for all leaves out partitions that never had an offset. The request goes over the shared
+        connection, or `owner`'s. Raises `KafkaError`, or ``OSError`` if no coordinator answers.
         """
         wanted = None if partitions is None else list(partitions)
 

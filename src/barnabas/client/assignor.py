@@ -16,7 +16,7 @@ from barnabas.wire.messages.consumer_protocol_subscription import ConsumerProtoc
 
 NO_GENERATION: Final = -1
 _VERSION: Final = 3
-"""The newest version of the embedded messages that we read and write: 2 has a generation, 3 a rack."""
+"""The newest version of the embedded messages read and written here: 2 has a generation, 3 a rack."""
 _SUBSCRIPTION_WITH_OWNED: Final = 1
 _SUBSCRIPTION_WITH_GENERATION: Final = 2
 
@@ -26,11 +26,11 @@ class Subscription(NamedTuple):
 
     topics: tuple[str, ...]
     user_data: bytes | None = None
-    """The assignor's own."""
+    """The assignor's own data."""
     owned: tuple[TopicPartition, ...] = ()
     """The partitions that it keeps while the group rebalances (KIP-429)."""
     generation: int = NO_GENERATION
-    """The generation in which it was assigned what it owns (KIP-792)."""
+    """The generation in which the owned partitions were assigned (KIP-792)."""
     group_instance_id: str | None = None
 
     def encode(self) -> bytes:
@@ -93,20 +93,20 @@ class Assignor(ABC):
 
     name: str
     cooperative = False
-    """Whether members keep, while the group rebalances, what they are not going to lose (KIP-429)."""
+    """Whether members keep, while the group rebalances, the partitions that they will not lose (KIP-429)."""
 
     @abstractmethod
     def assign(
         self, partition_counts: Mapping[str, int], members: Mapping[str, Subscription]
     ) -> dict[str, list[TopicPartition]]:
-        """What each member is to read. `partition_counts` has the topics that are there."""
+        """The partitions of each member. `partition_counts` has the topics that exist."""
 
     def user_data(self) -> bytes | None:
         """The member's message to the leader's assignor, in its next subscription."""
         return None
 
     def assigned(self, partitions: Sequence[TopicPartition], generation: int) -> None:  # noqa: B027 - most forget it
-        """The member has been assigned these."""
+        """Tells the assignor its member's new assignment."""
 
 
 def in_order(members: Mapping[str, Subscription]) -> list[str]:

@@ -60,7 +60,7 @@ class RoundRobinAssignor(Assignor):
 
 
 def assignors_named(names: Sequence[str | Assignor]) -> list[Assignor]:
-    """Fresh ones, since an assignor remembers. Raises ``ValueError`` for a name that is none."""
+    """New assignors, since an assignor has a state. Raises ``ValueError`` for an unknown name."""
     known: dict[str, type[Assignor]] = {
         kind.name: kind for kind in (RangeAssignor, RoundRobinAssignor, StickyAssignor, CooperativeStickyAssignor)
     }

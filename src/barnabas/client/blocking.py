@@ -89,11 +89,11 @@ class BlockingConnection(Closing):
         return self._exchange.versions
 
     def _authenticate(self) -> None:
-        """Says who the client is, at first and again before its session ends (KIP-368). Raises `KafkaError`."""
+        """Authenticates, at first and again before the session ends (KIP-368). Raises `KafkaError`."""
         self._authenticate_again_s = None
         if self._login is None:
             return
-        from barnabas.client.blocking_http import fetch  # here, so that a process that logs in nowhere starts sooner
+        from barnabas.client.blocking_http import fetch  # here, so that a process that never logs in starts sooner
         from barnabas.security.sasl.login import Doors
 
         nonce = base64.b64encode(os.urandom(24)).decode()
@@ -110,7 +110,7 @@ class BlockingConnection(Closing):
         return self.receive(self.post(message, version), timeout_ms)
 
     def post(self, message: Any, version: int | None = None, *, answered: bool = True) -> int:
-        """Sends; the number it returns fetches the response by `receive`."""
+        """Sends; `receive` takes the returned number and gives the response."""
         if self._socket is None:
             raise NeverSent(f"the connection to {self.host}:{self.port} is closed")
         if self._authenticate_again_s is not None and time.monotonic() >= self._authenticate_again_s:
@@ -125,7 +125,7 @@ class BlockingConnection(Closing):
         return correlation_id
 
     def receive(self, correlation_id: int, timeout_ms: int | None = None) -> Any:
-        """The response of an earlier `post`; other answers that come before it are kept for their own `receive`."""
+        """The response to an earlier `post`; other answers that arrive before it are kept for their own `receive`."""
         wait_ms = self._request_timeout_ms if timeout_ms is None else timeout_ms
         deadline = time.monotonic() + wait_ms / 1000
         while correlation_id not in self._answers:
@@ -231,7 +231,7 @@ class BlockingAsking(Asking[BlockingConnection]):
 def _blocks(
     story: Callable[Concatenate[BlockingAsking, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[BlockingCluster, P], T]:
-    """The same of a cluster's `asking`: what it awaits blocks."""
+    """As the method of the cluster's `asking`, but blocking."""
 
     @wraps(story)
     def blocking(self: BlockingCluster, /, *args: P.args, **named: P.kwargs) -> T:
@@ -278,11 +278,11 @@ class BlockingCluster(Closing):
 
     @property
     def known(self) -> bool:
-        """Whether the cluster has told its brokers."""
+        """Whether the cluster's brokers are known."""
         return bool(self.metadata.brokers)
 
     def retrying(self, attempt: Callable[[], T]) -> T:
-        """`attempt` until it raises neither a lost connection nor a retriable `KafkaError`, with growing pauses."""
+        """Repeats `attempt`, with growing pauses, while it raises a lost connection or a retriable `KafkaError`."""
 
         async def step() -> T:
             return attempt()
@@ -300,9 +300,9 @@ class BlockingCluster(Closing):
 
 
 def connect(bootstrap: str | None = None, *, config: Mapping[str, str] | None = None) -> SyncCluster:
-    """The client for people, for ``with``: `barnabas.client.connect`, whose calls wait, with an event loop behind it.
+    """The blocking client, for ``with``: `barnabas.client.connect` on an event loop in a thread of its own.
 
-    (What else is here is for Spark's executors, which want sockets and no thread.)
+    (The rest of this module is for Spark's executors, which use sockets and no thread.)
     """
     from barnabas.client.blocking_twin import SyncCluster
 

@@ -33,11 +33,11 @@ from barnabas.model.ids import TopicPartition
 from barnabas.wire.records import TRANSACTIONAL, Record, packed_batch
 
 UNKNOWN_TOPIC_MS: Final = 5_000
-"""How long an unknown topic is asked for again: one that was just made is not known to every broker yet."""
+"""How long the look-up of an unknown topic is repeated: not every broker knows a new topic yet."""
 
 Headers = Sequence[tuple[str, bytes | None]]
 OnDelivered = Callable[[TopicPartition, int, int], None]
-"""Partition, offset of the first record (-1 where the broker does not say), how many records."""
+"""Partition, offset of the first record (-1 if the broker does not tell), number of records."""
 
 
 class BlockingProducer(Producing[BlockingConnection]):
@@ -87,10 +87,10 @@ class BlockingProducer(Producing[BlockingConnection]):
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> None:
-        """Takes a record; it goes out when its batch is full, or by `flush`.
+        """Takes a record; it is sent when its batch is full, or by `flush`.
 
-        Without `partition`, Kafka's partitioner chooses by the key, and one partition after another takes a batch of
-        those without a key. Raises `KafkaError` for a topic that is not there, ``ValueError`` for a partition.
+        Without `partition`, Kafka's partitioner chooses by the key, or, for records without a key, another partition
+        for each batch. Raises `KafkaError` for a topic that does not exist, ``ValueError`` for such a partition.
         """
         if self._failure is not None:
             raise self._failure
@@ -125,8 +125,8 @@ class BlockingProducer(Producing[BlockingConnection]):
     ) -> None:
         """Takes a batch of `count` records, which lie encoded in `buffer` as `packed_batch` wants them.
 
-        It goes out behind what `send` was given for this partition; one that is not `full` by `flush`, together with
-        the other partitions'. The buffer is the producer's from now on.
+        The batch is sent after the records that `send` has taken for this partition; one that is not `full` is sent by
+        `flush`, with the other partitions' batches. The buffer belongs to the producer from now on.
         """
         if self._failure is not None:
             raise self._failure
@@ -151,7 +151,7 @@ class BlockingProducer(Producing[BlockingConnection]):
             self._push(queue)
 
     def partition_count(self, topic: str) -> int:
-        """Asks once; makes the topic where the brokers make topics by themselves. Raises `KafkaError`."""
+        """Asks once; a broker that creates topics automatically creates this one. Raises `KafkaError`."""
         known = self._counts.get(topic)
         if known is not None:
             return known
@@ -177,18 +177,18 @@ class BlockingProducer(Producing[BlockingConnection]):
         return count
 
     def check_partition(self, topic: str, partition: int) -> None:
-        """Raises ``ValueError`` for a partition that the topic doesn't have."""
+        """Raises ``ValueError`` for a partition that the topic does not have."""
         count = self.partition_count(topic)
         if not 0 <= partition < count:
             raise ValueError(f"Topic {topic!r} has the partitions 0 to {count - 1}, not {partition}.")
 
     def resume(self, topic_partition: TopicPartition, next_sequence: int) -> None:
-        """The partition has `next_sequence` records of this producer id and epoch: what is sent comes after them."""
+        """The log has `next_sequence` records of this producer id and epoch: the next batch comes after them."""
         assert topic_partition not in self._queues, "a partition is resumed before anything is sent there"
         self._queue(topic_partition).next_sequence = next_sequence
 
     def flush(self) -> None:
-        """Returns when every record is acknowledged. Raises what ended the producer."""
+        """Returns when every record is acknowledged. Raises the error that ended the producer."""
         if self._failure is not None:
             raise self._failure
         for queue in self._queues.values():
@@ -197,7 +197,7 @@ class BlockingProducer(Producing[BlockingConnection]):
         self._drain()
 
     def close(self) -> None:
-        """Forgets what was not flushed, and the answers that are under way; the cluster's connections stay."""
+        """Drops records that were not flushed, and outstanding answers; the cluster's connections stay open."""
         for sent in self._requests.values():
             assert sent.connection is not None, "what waits for an answer was sent"
             sent.connection.close()
@@ -205,23 +205,23 @@ class BlockingProducer(Producing[BlockingConnection]):
         self._failure = self._failure or RuntimeError("the producer is closed")
 
     def sticky_partition(self, topic: str) -> int:
-        """Where a record without key and partition goes: another one when a batch of the topic has become full."""
+        """The partition of a record without key and partition; it changes when a batch of the topic is full."""
         return self._sticky.partition(topic, self.partition_count(topic), self.cluster.metadata)
 
     def _next_turn(self, count: int) -> int:
-        """Another partition than the last: producers that begin at the same time begin with different ones."""
+        """Another partition than the last, at random: producers that start together start with different partitions."""
         self._turn += 1
         return self._turn % count
 
     # sending them
 
     def _close(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """Encodes what the partition has gathered: from now on these bytes are sent, once or several times."""
+        """Encodes the partition's gathered records: every attempt sends these same bytes."""
         finished(self._identify(queue))
         self._seal(queue, batch)
         batch.records = []
 
-        # A batch may gather for long, and nothing but its being full, or a flush, sends it: its time begins here.
+        # Only a full batch or a flush is sent, so a batch may gather for long: its delivery timeout begins here.
         batch.deadline_ms = self._asking.monotonic_ms() + self._delivery_timeout_ms
 
     def _push(self, queue: PartitionQueue) -> None:
@@ -230,11 +230,11 @@ class BlockingProducer(Producing[BlockingConnection]):
             self._drain()
 
     def _drain(self) -> None:
-        """Returns when no batch is left that takes no more records."""
+        """Sends until no sealed batch is left."""
         pause_ms = RETRY_BACKOFF_MS
         while waiting := [queue for queue in self._queues.values() if queue.has_closed]:
             leaders = dict.fromkeys(self.cluster.metadata.leader(queue.id) for queue in waiting)
-            # Every leader gets its request before the first answer; all are asked, whatever one says.
+            # Every leader gets its request before the first answer is awaited, also after an error of another one.
             well = [self._send(leader) for leader in leaders]
             well += [self._receive(leader) for leader in list(self._requests)]
             if all(well):
@@ -247,7 +247,7 @@ class BlockingProducer(Producing[BlockingConnection]):
             finished(self._look_for_leaders(waiting))
 
     def _send(self, leader: int) -> bool:
-        """Sends the oldest batch of each partition of `leader`, if it has no request under way. False: not now."""
+        """Sends the oldest batch of each partition of `leader`, if it has no request in flight. False: not now."""
         if leader in self._requests:
             return True
         ready = self._ready(leader, closed=True)

@@ -39,9 +39,9 @@ class BlockingTransaction:
         transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS,
         timeout_ms: int = DELIVERY_TIMEOUT_MS,
     ) -> Self:
-        """Takes another epoch of `transactional_id`: whoever had it is fenced, and what they left open is aborted.
+        """Takes another epoch of `transactional_id`: its former producer is fenced, with its open transaction aborted.
 
-        Raises `KafkaError`, `ProducerFenced`, or `OSError` where no coordinator answers in `timeout_ms`.
+        Raises `KafkaError`, `ProducerFenced`, or `OSError` if no coordinator answers in `timeout_ms`.
         """
         made = cls(cluster, TransactionIdentity(transactional_id), timeout_ms=timeout_ms)
         finished(made.steps.initialize(transaction_timeout_ms))
@@ -53,12 +53,12 @@ class BlockingTransaction:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was added through this object; another process may have added something."""
+        """Whether nothing was added through this object; another process may have added partitions."""
         return self.steps.is_empty
 
     @property
     def answer_lost(self) -> bool:
-        """Whether a request may yet arrive late; the next transaction needs another epoch (KIP-360)."""
+        """Whether an unanswered request may still arrive; if so, the next transaction needs another epoch (KIP-360)."""
         return self.steps.answer_lost
 
     def add_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
@@ -66,11 +66,11 @@ class BlockingTransaction:
         finished(self.steps.add_offsets(ConsumerGroupMetadata(group), offsets))
 
     def written(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionProducer]:
-        """What leaders have of this producer id and epoch; partitions that have nothing are left out."""
+        """What leaders know of this producer id and epoch; partitions without any such record are left out."""
         return finished(self.steps.written(partitions))
 
     def partitions(self) -> list[TopicPartition]:
-        """All that were added to the transaction, by whatever process, while it is open; see `Transaction`."""
+        """All partitions that any process added to the transaction, while it is open; see `Transaction`."""
         return finished(self.steps.partitions())
 
     def end(self, *, committed: bool) -> None:

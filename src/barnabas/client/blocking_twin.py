@@ -34,7 +34,7 @@ from barnabas.runtime.real import real_runtime
 __all__ = ["SyncAdmin", "SyncCluster", "SyncConsumer", "SyncProducer", "SyncTransactionalProducer"]
 
 APPENDS_MAX: Final = 10_000
-"""How many records may wait for the loop to take them, before `append` waits too."""
+"""How many records may wait for the loop before `append` waits, too."""
 ITERATION_RECORDS: Final = 500
 _ITERATION_MS: Final = 60_000
 
@@ -43,7 +43,7 @@ _Job = Callable[[], None]
 
 
 _jobs: ContextVar[queue.SimpleQueue[_Job | None]] = ContextVar("jobs")
-"""What the thread that called the loop is to do while it waits; each call has its own queue."""
+"""Work that the loop hands to the calling thread while that waits; each call has its own queue."""
 
 
 class _Loop:
@@ -77,7 +77,7 @@ class _Loop:
             raise RuntimeError(refusal)
 
     def call(self, story: Coroutine[Any, Any, T]) -> T:
-        """Runs `story` on the loop. Callbacks of it run here, in the thread that waits."""
+        """Runs `story` on the loop. Its callbacks run here, in the thread that waits."""
         self._check(story)
         jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         future = self.begin(self._with(jobs, story))
@@ -95,7 +95,7 @@ class _Loop:
         return await story
 
     def callback(self, told: Callable[[list[TopicPartition]], Any] | None) -> RebalanceCallback | None:
-        """`told`, to be called by the loop, run by the thread that waits for it."""
+        """Wraps the callback `told`: the loop calls the wrapper, the waiting thread runs `told`."""
         if told is None:
             return None
 
@@ -106,7 +106,7 @@ class _Loop:
             def job() -> None:
                 try:
                     told(partitions)
-                except Exception as error:  # an interruption is the caller's own: it would end the loop's thread
+                except Exception as error:  # a KeyboardInterrupt stays in the caller: it would end the loop's thread
                     over.set_exception(error)
                 else:
                     over.set_result(None)
@@ -143,7 +143,7 @@ class SyncProducer(Closing):
         headers: Headers = (),
         timestamp: int | None = None,
     ) -> Delivered:
-        """Returns when the record is acknowledged. Raises `KafkaError` for one that is not."""
+        """Returns when the record is acknowledged. Raises `KafkaError` if it is given up."""
         return self.append(topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp).result()
 
     def append(
@@ -156,9 +156,9 @@ class SyncProducer(Closing):
         headers: Headers = (),
         timestamp: int | None = None,
     ) -> concurrent.futures.Future[Delivered]:
-        """Waits only while `APPENDS_MAX` records do; the future is the acknowledgement. Order is kept.
+        """Waits only while `APPENDS_MAX` records wait for the loop; the future is the acknowledgement. Order is kept.
 
-        A future can be cancelled until the loop takes its record, which then is not sent.
+        A future can be cancelled until the loop takes its record; a cancelled record is not sent.
         """
         record = {
             "topic": topic,
@@ -177,7 +177,7 @@ class SyncProducer(Closing):
         return future
 
     async def _take(self) -> None:
-        """Appends, on the loop, until nothing is left: many records for one trip to the other thread."""
+        """Appends all waiting records, on the loop: one switch of threads serves many records."""
         while True:
             with self._lock:
                 if not self._appends:
@@ -202,7 +202,7 @@ class SyncProducer(Closing):
         self._loop.call(self._producer.flush())
 
     def _before_end(self) -> None:
-        """Nothing is on its way to the loop any more."""
+        """Waits until the loop has taken every record."""
         self._taken()
 
     def _taken(self) -> None:
@@ -261,7 +261,7 @@ class SyncTransactionalProducer(SyncProducer):
             yield self
             self._taken()
         except BaseException as error:
-            self._taken()  # else a record of this transaction would come into the next one
+            self._taken()  # else a record of this transaction could get into the next one
             self._loop.call(_left(context, error))
             raise
         self._loop.call(_left(context, None))
@@ -274,11 +274,11 @@ class SyncConsumer(Closing):
         self._loop = loop
         self._consumer = consumer
         self._ahead: deque[ConsumerRecord] = deque()
-        """Polled for the iteration, and not given yet."""
+        """Records polled for the iteration that the caller has not got yet."""
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        """One record after the other, however long it takes; ends when the consumer is closed. Positions are behind the
-        one that was given last."""
+        """One record after the other, however long it takes; ends when the consumer is closed. Positions are after the
+        record that was given last."""
         while not self.closed:
             while self._ahead:
                 yield self._ahead.popleft()
@@ -288,15 +288,15 @@ class SyncConsumer(Closing):
                 return
 
     async def _look_ahead(self, timeout_ms: float, max_records: int | None) -> None:
-        """What it finds is ahead until it is given: a caller who is interrupted meanwhile gets it the next time."""
+        """Polled records stay in `ahead` until they are given: an interrupted caller gets them the next time."""
         self._ahead.extend(await self._consumer.poll(timeout_ms, max_records=max_records))
 
     def _call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Runs `work` on the loop when positions are those of what was given."""
+        """Runs `work` on the loop once the positions are those after the last record given."""
         return self._loop.call(self._behind_what_was_given(work))
 
     async def _behind_what_was_given(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        # Here and not where it is called: a poll that was interrupted may have ended only now.
+        # Done here, on the loop: an interrupted poll may have ended only now.
         for partition, place in self._places_ahead().items():
             self._consumer.seek(partition, place)
         self._ahead.clear()
@@ -371,7 +371,7 @@ class SyncConsumer(Closing):
         return self._consumer.subscription
 
     def position(self, topic_partition: TopicPartition) -> int:
-        """The offset of the next record that it will give. Raises ``LookupError`` where it is not known yet."""
+        """The offset of the next record that it will give. Raises ``LookupError`` while it is unknown."""
         ahead = self._first_ahead().get(topic_partition)
         return self._consumer.position(topic_partition) if ahead is None else ahead
 
@@ -401,7 +401,7 @@ class SyncConsumer(Closing):
         return self._loop.call(self._consumer.offsets_for_times(timestamps))
 
     def _before_end(self) -> None:
-        """The loop's consumer has nothing that was not given: it may commit its positions."""
+        """The loop's consumer has no record that was not given: it may commit its positions."""
         self._call(lambda: _called(lambda: None))
 
     def close(self) -> None:
@@ -488,9 +488,9 @@ class SyncCluster(Closing):
         return made
 
     def close(self) -> None:
-        """Closes what was made of it, and its connections."""
+        """Closes its producers, consumers and connections."""
         if self._loop.is_a_forks or self._loop.is_closed:
-            return  # all of it is the parent's, or it was closed before
+            return  # it belongs to the parent process, or is closed already
         try:
             for made in self._made:
                 made._before_end()
@@ -500,7 +500,7 @@ class SyncCluster(Closing):
 
 
 async def _called(work: Callable[[], T]) -> T:
-    """On the loop's thread, where nothing else goes on meanwhile."""
+    """Runs on the loop's thread, with nothing else beside it."""
     return work()
 
 

@@ -25,5 +25,5 @@ class AsyncClosing(ABC):
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not GeneratorExit:  # a coroutine that is thrown away waits for nothing
+        if kind is not GeneratorExit:  # a discarded coroutine may not await
             await self.close()

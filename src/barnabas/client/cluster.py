@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from barnabas.security.sasl.login import Login
 
 VERSIONS_TIMEOUT_MS: Final = 5_000
-"""A machine takes connections for a broker that is stopped: a broker is there when it says its versions."""
+"""A stopped (paused) broker's machine still accepts connections; only a broker that answers ApiVersions is running."""
 
 
 class _Address(NamedTuple):
@@ -69,7 +69,7 @@ class ClusterClient(Asking[Connection]):
         self._connections.clear()
 
     async def release(self, owner: object) -> None:
-        """Closes the connections that are `owner`'s alone, and forgets it."""
+        """Closes the connections that belong to `owner` alone, and forgets `owner`."""
         for address in [address for address in self._connecting if address.owner is owner]:
             del self._connecting[address]
         for address in [address for address in self._connections if address.owner is owner]:
@@ -100,13 +100,13 @@ class ClusterClient(Asking[Connection]):
             try:
                 await connection.connect()
                 await connection.negotiate(self._login, timeout_ms=min(VERSIONS_TIMEOUT_MS, self._request_timeout_ms))
-            except BaseException:  # also where whoever connects is interrupted: nobody else would close it
+            except BaseException:  # also when the connecting task is cancelled: nobody else would close the connection
                 connection.abort()
                 raise
             return connection
 
     def _check_loop(self) -> None:
-        """Raises ``RuntimeError`` in another event loop, where nobody would hear the answers."""
+        """Raises ``RuntimeError`` in another event loop: the connections' answers arrive in the first one."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             if self._loop is not None:

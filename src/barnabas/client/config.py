@@ -28,7 +28,7 @@ RESETS: Final[Mapping[str, int | None]] = {
     "error": None,
 }
 ASSIGNORS: Final = ("range", "cooperative-sticky")
-"""Kafka's default: range, and ready to go over to cooperative rebalances."""
+"""Kafka's default: range now, and ready for a later change to cooperative rebalances."""
 
 
 class _Key(NamedTuple):
@@ -113,7 +113,7 @@ ADDRESSES: Final = ("bootstrap.servers", "metadata.broker.list")
 
 
 def check_names(config: Mapping[str, str]) -> None:
-    """Raises `ConfigError` for a name that no client of ours knows."""
+    """Raises `ConfigError` for a name that none of these clients knows."""
     known = {*CLUSTER, *PRODUCER, *CONSUMER, *SECURITY, *ADDRESSES}
     for name in config:
         if name not in known:
@@ -122,7 +122,7 @@ def check_names(config: Mapping[str, str]) -> None:
 
 
 def options(config: Mapping[str, str], keys: Mapping[str, _Key]) -> dict[str, Any]:
-    """The arguments that the settings among `keys` stand for. Raises `ConfigError` for a value that is none."""
+    """The arguments that the settings among `keys` stand for. Raises `ConfigError` for an invalid value."""
     found: dict[str, Any] = {}
     for name, key in keys.items():
         if name in config:
@@ -134,7 +134,7 @@ def options(config: Mapping[str, str], keys: Mapping[str, _Key]) -> dict[str, An
 
 
 def login(config: Mapping[str, str]) -> Login | None:
-    """Who the client is, where ``security.protocol`` is one of SASL's. Raises `ConfigError`."""
+    """The client's login, if ``security.protocol`` is one of SASL's. Raises `ConfigError`."""
     return login_of(config) if protocol(config).startswith("SASL") else None
 
 
@@ -146,9 +146,9 @@ def protocol(config: Mapping[str, str]) -> str:
 
 
 def tls_context(config: Mapping[str, str], prefix: str = "") -> ssl.SSLContext | None:
-    """A context of the ``ssl.*`` settings where ``security.protocol`` is one of TLS.
+    """A context of the ``ssl.*`` settings, if ``security.protocol`` is one of TLS.
 
-    `prefix` stands before the names in what is complained of. Raises `ConfigError` for stores that cannot be read.
+    `prefix` stands before the names in error messages. Raises `ConfigError` for stores that cannot be read.
     """
     if not protocol(config).endswith("SSL"):
         return None

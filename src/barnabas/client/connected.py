@@ -107,7 +107,7 @@ class Cluster(ClusterClient, AsyncClosing):
         *,
         config: Mapping[str, str] | None = None,
     ) -> None:
-        """Raises `ConfigError` for a setting that is not known, or a value that it does not take."""
+        """Raises `ConfigError` for an unknown setting or an invalid value."""
         self.config = {name: str(value) for name, value in (config or {}).items()}
         check_names(self.config)
         servers = bootstrap or next((self.config[name] for name in ADDRESSES if name in self.config), DEFAULT_BOOTSTRAP)
@@ -130,7 +130,7 @@ class Cluster(ClusterClient, AsyncClosing):
         return Admin(self)
 
     def producer(self, **given: Unpack[ProducerOptions]) -> Producer:
-        """Idempotent, acks=all, unless told otherwise."""
+        """A producer, idempotent and with acks=all by default."""
         found = {**options(self.config, PRODUCER), **given}
         for name in ("transactional_id", "transaction_timeout_ms"):
             found.pop(name, None)
@@ -139,7 +139,7 @@ class Cluster(ClusterClient, AsyncClosing):
     def transactional_producer(
         self, transactional_id: str | None = None, **given: Unpack[TransactionOptions]
     ) -> TransactionalProducer:
-        """Takes the transactional id over when its ``async with`` begins. Raises `ConfigError` where there is none."""
+        """A producer that takes its transactional id over in ``async with``. Raises `ConfigError` without an id."""
         found = {**options(self.config, PRODUCER), **given}
         name = transactional_id or found.get("transactional_id")
         if not name:
@@ -158,10 +158,10 @@ class Cluster(ClusterClient, AsyncClosing):
         on_lost: RebalanceCallback | None = None,
         **given: Unpack[ConsumerOptions],
     ) -> Consumer:
-        """Shares `topics` (names, or one pattern) with `group`; without a group it reads all of them.
+        """A consumer that shares `topics` (names, or one pattern) with `group`; without a group it reads them all.
 
         Without `topics` call `subscribe` or `assign`. A member of a group commits its positions by itself every five
-        seconds unless `enable_auto_commit` is False. Where nothing is committed it begins at the end, as Kafka's do,
+        seconds unless `enable_auto_commit` is False. Without a committed offset it begins at the end, as Kafka's do,
         unless `auto_offset_reset` is ``"earliest"``.
         """
         found: dict[str, Any] = {"auto_offset_reset": "latest", "assignors": ASSIGNORS}
@@ -194,13 +194,13 @@ class Cluster(ClusterClient, AsyncClosing):
         return made
 
     async def close(self) -> None:
-        """Closes what was made of it, and its connections."""
+        """Closes its producers, consumers and connections."""
         made, self._made = self._made, []
         trouble: Exception | None = None
         for client in reversed(made):
             try:
                 await client.close()
-            except Exception as error:  # a callback's as well: the others have records to send, and offsets to commit
+            except Exception as error:  # also a callback's: the others have records to send, and offsets to commit
                 trouble = trouble or error
         await super().close()
         if trouble is not None:
@@ -208,9 +208,9 @@ class Cluster(ClusterClient, AsyncClosing):
 
 
 def connect(bootstrap: str | None = None, *, config: Mapping[str, str] | None = None) -> Cluster:
-    """A cluster at ``host:port,...``, for ``async with``. It sends nothing before it is asked for something.
+    """A cluster at ``host:port,...``, for ``async with``. It connects at the first request.
 
-    `config` takes Kafka's names (``{"security.protocol": "SASL_SSL", "linger.ms": "5"}``), also those of the producers
-    and consumers that are made of it. Raises `ConfigError` for a setting that is not known, or a value that is none.
+    `config` takes Kafka's names (``{"security.protocol": "SASL_SSL", "linger.ms": "5"}``), also those of its producers
+    and consumers. Raises `ConfigError` for an unknown setting or an invalid value.
     """
     return Cluster(real_runtime(), bootstrap, config=config)

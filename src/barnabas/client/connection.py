@@ -35,7 +35,7 @@ REQUEST_TIMEOUT_MS: Final = 30_000
 Frame = Callable[[int], list[Bytes]]
 """Makes a request's frame, in parts, its size first, from the correlation id."""
 _Conversation = tuple[Callable[[Bytes], Frame | None], int]
-"""What to send after an answer, and the timeout of each request (`Connection.converse`)."""
+"""Makes the next request from an answer; with the timeout of each request (`Connection.converse`)."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -76,7 +76,7 @@ class Connection(asyncio.BufferedProtocol):
         self._closed = False
         self._negotiated = False
         self._session_ends_s: float | None = None
-        """By the loop's clock: requests from then on wait until the client has authenticated again."""
+        """By the loop's clock: from this time requests wait until the client has authenticated again."""
         self._held: list[list[Bytes]] | None = None
         self._authenticating: asyncio.Task[None] | None = None
 
@@ -94,7 +94,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def ready(self) -> bool:
-        """Whether it is connected, and `negotiate` has ended."""
+        """Whether the connection is open, and `negotiate` has ended."""
         return self._negotiated and self.connected
 
     @property
@@ -107,7 +107,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def versions(self) -> dict[int, tuple[int, int]]:
-        """Api key -> (lowest, highest) as the broker told in `negotiate`; empty before."""
+        """Api key -> (lowest, highest) as the broker answered in `negotiate`; empty before."""
         return self._exchange.versions
 
     def best_version(self, request: Any) -> int:
@@ -132,8 +132,8 @@ class Connection(asyncio.BufferedProtocol):
     async def negotiate(
         self, login: Login | None = None, *, timeout_ms: int | None = None
     ) -> dict[int, tuple[int, int]]:
-        """Asks for the broker's ApiVersions, which has `timeout_ms` to tell them, and says who the client is; from now
-        on `send` without a version takes the best common one. Raises `KafkaError`."""
+        """Asks for the broker's ApiVersions, within `timeout_ms`, and authenticates. From then on `send` without a
+        version takes the best common one. Raises `KafkaError`."""
         ask = partial(self.send, timeout_ms=timeout_ms)
         self._exchange.versions = await versions_of(ask, f"{self.host}:{self.port}")
         self._login = login
@@ -143,7 +143,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._exchange.versions
 
     async def _authenticate(self, login: Login) -> None:
-        from barnabas.security.sasl.http import fetch  # here, so that a process that logs in nowhere starts sooner
+        from barnabas.security.sasl.http import fetch  # here, so that a process that never logs in starts sooner
         from barnabas.security.sasl.login import Doors
 
         runtime = self._runtime
@@ -164,7 +164,7 @@ class Connection(asyncio.BufferedProtocol):
             self._session_ends_s = asyncio.get_running_loop().time() + lifetime_ms * share / 1000
 
     async def _ask(self, message: Any, version: int | None) -> Any:
-        """As `send`, also while everything else is held."""
+        """As `send`, but also while other requests are held for authentication."""
         await self.writable()
         if self._transport is None or self._closed:
             raise self._lost(NeverSent)
@@ -176,7 +176,7 @@ class Connection(asyncio.BufferedProtocol):
         return await future
 
     async def _authenticate_again(self, login: Login) -> None:
-        """KIP-368. New requests wait meanwhile; those under way are answered."""
+        """Authenticates again (KIP-368). New requests wait meanwhile; requests in flight are answered."""
         try:
             await self._authenticate(login)
         except (KafkaError, ConnectionLost, WireError) as error:
@@ -203,7 +203,7 @@ class Connection(asyncio.BufferedProtocol):
             transport.writelines(parts)
 
     async def send(self, message: Any, version: int | None = None, timeout_ms: int | None = None) -> Any:
-        """The response. Raises `ConnectionLost` when none can come any more, `WireError` for one that is garbled."""
+        """Waits for the response. Raises `ConnectionLost` when none can come, `WireError` for a garbled one."""
         await self.writable()
         return await self.send_nowait(message, version, timeout_ms)
 
@@ -215,7 +215,7 @@ class Connection(asyncio.BufferedProtocol):
     def send_nowait(
         self, message: Any, version: int | None = None, timeout_ms: int | None = None
     ) -> asyncio.Future[Any]:
-        """Sends at once and returns the response's future, so that several requests can be under way."""
+        """Sends at once and returns the response's future, so that several requests can be in flight."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self._transport is None or self._closed:
             future.set_exception(self._lost(NeverSent))
@@ -226,8 +226,8 @@ class Connection(asyncio.BufferedProtocol):
         return future
 
     async def converse(self, first: Frame, then: Callable[[Bytes], Frame | None], timeout_ms: int) -> Bytes:
-        """Sends a frame, and what `then` makes of each answer (a frame without its size), in the same turn of the loop.
-        Returns the answer for which `then` gives None. `timeout_ms` is that of each request."""
+        """Sends a frame, then the frame that `then` makes from each answer (a frame without its size), in the same turn
+        of the loop. Returns the answer for which `then` gives None. `timeout_ms` holds for each request."""
         await self.writable()
         if self._transport is None or self._closed:
             raise self._lost(NeverSent)
@@ -244,7 +244,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         if following is None:
             future.set_result(answer)
-        elif not self._closed:  # else whoever waits is told so
+        elif not self._closed:  # a closed one fails the waiting requests
             correlation_id, parts = self._exchange.request_frame(following)
             self.send_request_frame(correlation_id, parts, future, timeout_ms, conversation)
 
@@ -256,7 +256,7 @@ class Connection(asyncio.BufferedProtocol):
         timeout_ms: int | None,
         conversation: _Conversation | None,
     ) -> None:
-        """Sends the `parts` of a request's frame and expects its answer: every request with an answer is sent here."""
+        """Sends the `parts` of a request's frame and expects its answer; every answered request is sent here."""
         self._expect(correlation_id, future, timeout_ms, conversation)
         self._transmit(parts)
 
@@ -285,7 +285,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transmit(self._exchange.request(message, chosen, answered=False)[1])
 
     async def close(self) -> None:
-        """Closes, and returns when the connection is gone. Requests under way end in `ConnectionLost`."""
+        """Closes, and returns when the connection is gone. Requests in flight end in `ConnectionLost`."""
         self.abort(None)
         while not self._closed:
             await self._gone
@@ -389,7 +389,7 @@ class Connection(asyncio.BufferedProtocol):
         for future, _, _ in futures.values():
             if not future.done():
                 future.set_exception(self._lost())
-                future.exception()  # told once by on_closed as well: no log line for a future nobody awaits
+                future.exception()  # on_closed reports the loss once; asyncio need not log futures that nobody awaits
         self._written.notify()
         self._gone.notify()
         if self.on_closed is not None:

@@ -42,14 +42,14 @@ from barnabas.runtime import and_then
 logger = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT_MS: Final = 30_000
-"""How long a consumer that closes tries to commit, as Kafka's."""
+"""How long a closing consumer tries to commit, as Kafka's does."""
 _ITERATION_MS: Final = 60_000
-"""How long ``async for`` waits in one `poll`: nobody notices."""
+"""How long ``async for`` waits in one `poll`; the caller does not see the single polls."""
 _TURN_MS: Final = 20
-"""How long a caller that does not wait may keep the loop for itself."""
+"""How long a caller that never waits may keep other tasks of the event loop from running."""
 _ALL: Final = 1 << 62
 RebalanceCallback = Callable[[list[TopicPartition]], Awaitable[None] | None]
-"""Is told partitions, within `poll` (and `close`); may be a coroutine function, and may call the consumer."""
+"""Called with partitions within `poll` (and `close`); may be a coroutine function, and may call the consumer."""
 
 
 class Consumer(Fetcher, AsyncClosing):
@@ -81,9 +81,9 @@ class Consumer(Fetcher, AsyncClosing):
     ) -> None:
         """With `topics` it subscribes to them by itself, or, without a `group`, reads all their partitions.
 
-        `auto_offset_reset` says where to begin where nothing is committed, or what was there is gone: `EARLIEST`,
-        `LATEST`, or None to raise OFFSET_OUT_OF_RANGE. With an `auto_commit_interval_ms` the consumer commits its
-        positions that often, and when partitions are taken away; else only `commit` does.
+        `auto_offset_reset` says where to begin without a committed offset, or when that offset is out of range:
+        `EARLIEST`, `LATEST`, or None to raise OFFSET_OUT_OF_RANGE. With an `auto_commit_interval_ms` the consumer
+        commits its positions that often, and when partitions are taken away; else only `commit` does.
         """
         super().__init__(
             cluster,
@@ -104,11 +104,11 @@ class Consumer(Fetcher, AsyncClosing):
         self._commit_due_ms = 0
         self._looking: asyncio.Task[None] | None = None
         self._looked_ms = cluster.runtime.clock.monotonic_ms()
-        """When it last looked whether there are more topics, or partitions."""
+        """When the consumer last looked for new topics and partitions."""
         self._looked_at = cluster.metadata
         self._pattern: re.Pattern[str] | None = None
         self._begins_with = list(topics)
-        """The topics that it has not subscribed to yet."""
+        """The topics that the consumer subscribes to by itself, until it has."""
         self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost or on_revoked
         self._closed = False
         self._gave_way_ms = 0
@@ -143,7 +143,7 @@ class Consumer(Fetcher, AsyncClosing):
         if self.member is not None:
             await self.member.leave()
 
-    # which partitions, from where
+    # assignment and subscription
 
     async def assign(
         self, positions: Mapping[TopicPartition, int | CommittedOffset] | Iterable[TopicPartition]
@@ -176,9 +176,9 @@ class Consumer(Fetcher, AsyncClosing):
     ) -> None:
         """Joins the group (from the next `poll` on) for these topics, or all whose whole name fits a pattern.
 
-        `on_revoked` is told of partitions before another member gets them: what was done for them can be committed;
-        `on_lost` (`on_revoked` where there is none) when they may be another's already; `on_assigned` of those that
-        came, before anything is read: it may `seek`.
+        `on_revoked` gets partitions before another member does: it can still commit work done for them. `on_lost` (else
+        `on_revoked`) gets those that another member may own already; `on_assigned` gets new ones before any record is
+        read: it may `seek`.
         """
         if self.member is None:
             raise RuntimeError("a subscription needs a group: make the consumer with group=...")
@@ -192,7 +192,7 @@ class Consumer(Fetcher, AsyncClosing):
         else:
             self._pattern = None
             topics = [topics] if isinstance(topics, str) else list(topics)
-        if not self.member.subscribed:  # else partitions are given up when it joins
+        if not self.member.subscribed:  # a subscribed member gives its partitions up when it joins
             await self._part()
             self._let_go()
         self.member.subscribe(topics)
@@ -247,15 +247,15 @@ class Consumer(Fetcher, AsyncClosing):
         await self._member().commit(self.offsets_to_commit() if offsets is None else offsets)
 
     async def committed(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
-        """What the group has committed for these partitions, or those assigned; -1 where nothing.
+        """The group's committed offsets of these partitions, or of those assigned; -1 where none.
 
-        It waits for open transactions that commit others, as Kafka's consumers do (KIP-447).
+        Waits for open transactions that commit offsets of these partitions, as Kafka's consumers do (KIP-447).
         """
         wanted = list(self._positions if partitions is None else partitions)
         return await self._member().committed(wanted, require_stable=True)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """As whom it commits, for a transaction that commits its offsets."""
+        """Names this consumer as a group member, for a transaction that commits its offsets."""
         return self._member().metadata
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -263,14 +263,14 @@ class Consumer(Fetcher, AsyncClosing):
         return {partition: found.offset for partition, found in listed.items()}
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Behind the last record that a reader sees: with committed reads the last stable offset."""
+        """The offset after the last record that a reader sees; with committed reads the last stable offset."""
         listed = await self._listed(dict.fromkeys(partitions, LATEST))
         return {partition: found.offset for partition, found in listed.items()}
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, ListedOffset | None]:
-        """By partition the first record as young as its timestamp (ms), or younger; None where there is none."""
+        """For each partition the first record at or after its timestamp (ms); None if there is none."""
         if any(timestamp < 0 for timestamp in timestamps.values()):
             raise ValueError("a time before 1970 cannot be looked for: brokers take negative ones for something else")
         listed = await self._listed(timestamps)
@@ -284,7 +284,7 @@ class Consumer(Fetcher, AsyncClosing):
     # the group
 
     async def _follow_group(self, member: GroupMember) -> None:
-        """Takes what heartbeats, joins and looked up positions came to, and begins the next ones as tasks.
+        """Takes the results of heartbeats, joins and position lookups, and begins the next ones as tasks.
 
         The generation changes only here, between what one `poll` returned and what the next one will.
         """
@@ -354,13 +354,13 @@ class Consumer(Fetcher, AsyncClosing):
                 self._positions[partition] = Position()
             self._in_doubt.update(fresh)
             if revoked and member.cooperative:
-                member.rejoin()  # others wait for what was given up now
+                member.rejoin()  # other members wait for the partitions given up now
             await _told(self._on_assigned, fresh)
 
         await and_then(self._give_up(revoked) if joined.kept else self._lose(held), begin)
 
     async def _part(self) -> None:
-        """Gives up what the group has assigned; what was assigned by hand is committed only."""
+        """Gives up the partitions that the group assigned; for those assigned by hand it only commits."""
         member = self.member
         if member is None or not member.subscribed:
             await self._commit_positions()
@@ -370,12 +370,12 @@ class Consumer(Fetcher, AsyncClosing):
             await self._give_up(list(self._positions))
 
     async def _give_up(self, partitions: list[TopicPartition]) -> None:
-        """Lets another member have them. They are this one's until it has committed and told its callback."""
+        """Gives partitions to other members, once this one has committed and its callback has returned."""
         if partitions:
             await and_then(self._commit_positions(), lambda: self._tell_and_drop(self._on_revoked, partitions))
 
     async def _lose(self, partitions: list[TopicPartition]) -> None:
-        """Drops partitions that may be another member's already."""
+        """Drops partitions that another member may own already."""
         if partitions:
             await self._tell_and_drop(self._on_lost, partitions)
 
@@ -386,12 +386,12 @@ class Consumer(Fetcher, AsyncClosing):
             self._drop(partitions)
 
     async def _commit_positions(self) -> None:
-        """Commits what was returned so far, if the consumer commits by itself."""
+        """Commits the positions after the records returned so far, if the consumer commits by itself."""
         positions = self.offsets_to_commit()
         if self.member is None or self._auto_commit_interval_ms is None or not positions:
             return
         if self._committing is not None:
-            self._committing.cancel()  # it has older ones, and might be repeated behind these
+            self._committing.cancel()  # it has older positions; a retry of it could overwrite these
             self._committing = None
         timeout_ms = self.cluster.retry_timeout_ms
         if self._closed:
@@ -419,7 +419,7 @@ class Consumer(Fetcher, AsyncClosing):
         self._trouble = None
 
     async def _place(self) -> None:
-        """Finds where to read on for what the group has assigned."""
+        """Finds the positions of the partitions that the group has assigned."""
         wanted = [
             partition
             for partition, position in self._positions.items()
@@ -428,7 +428,7 @@ class Consumer(Fetcher, AsyncClosing):
         for partition, place in (await self._places(wanted)).items():
             position = self._positions.get(partition)
             if position is None or position.offset != UNKNOWN or position.reset_to is not None:
-                continue  # taken away, or told where to go, meanwhile
+                continue  # it was revoked, or got a position by `seek`, meanwhile
             if place.offset < 0:
                 position.reset_to = place.offset
             else:
@@ -436,7 +436,7 @@ class Consumer(Fetcher, AsyncClosing):
         self._due = True
 
     async def _places(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
-        """Where the group has committed, else where `auto_offset_reset` says."""
+        """The group's committed offsets, else the offsets that `auto_offset_reset` names."""
         if not partitions:
             return {}
         found = dict.fromkeys(partitions, CommittedOffset(-1))
@@ -449,7 +449,7 @@ class Consumer(Fetcher, AsyncClosing):
         return found | dict.fromkeys(missing, CommittedOffset(self._auto_offset_reset or 0))
 
     def _commit_when_due(self, member: GroupMember) -> None:
-        """Commits what was returned so far, if the consumer commits by itself and it is time."""
+        """Commits the positions after the returned records, if the consumer commits by itself and it is time."""
         if self._committing is not None and self._committing.done():
             committing, self._committing = self._committing, None
             error = committing.exception()
@@ -469,8 +469,8 @@ class Consumer(Fetcher, AsyncClosing):
     # reading
 
     async def poll(self, timeout_ms: float, *, max_records: int | None = None) -> list[ConsumerRecord]:
-        """The next records (at most `max_records`), as soon as there are some; empty when `timeout_ms` is over, also
-        while its group waits for the others to join. Raises `KafkaError` for what no other attempt will cure."""
+        """The next records (at most `max_records`), as soon as there are some; empty after `timeout_ms`, also while the
+        group waits for other members to join. Raises `KafkaError` for an error that no retry cures."""
         clock = self.cluster.runtime.clock
         deadline = clock.monotonic_ms() + timeout_ms
         await self._give_way()
@@ -502,7 +502,7 @@ class Consumer(Fetcher, AsyncClosing):
                 continue
             left = deadline - clock.monotonic_ms()
             if left <= 0:
-                await asyncio.sleep(0)  # else no task would run where a caller polls without waiting
+                await asyncio.sleep(0)  # else no task would run when a caller polls with no timeout
                 return []
             await self._wait_for_any(waiting, max(min(left, self._next_turn_ms(waiting)), 1))
 
@@ -510,7 +510,7 @@ class Consumer(Fetcher, AsyncClosing):
         return self
 
     async def _give_way(self) -> None:
-        """Lets tasks run: a caller who finds records each time, and never waits, would hold the heartbeats up."""
+        """Lets other tasks run: a caller that always finds records never waits, and would hold the heartbeats up."""
         now_ms = self.cluster.runtime.clock.monotonic_ms()
         if now_ms - self._gave_way_ms >= _TURN_MS:
             self._gave_way_ms = now_ms
@@ -524,7 +524,7 @@ class Consumer(Fetcher, AsyncClosing):
                 self.member.polled()
             records = self._waiting.taken(self._positions, 1)
             if records:
-                self._due = True  # it may have been the last of its partition
+                self._due = True  # it may have been the partition's last fetched record
                 return records[0]
         while True:
             try:
@@ -535,10 +535,10 @@ class Consumer(Fetcher, AsyncClosing):
                 return records[0]
 
     def _next_turn_ms(self, waiting: list[asyncio.Future[Any]]) -> float:
-        """How long until there is something to do although nothing of `waiting` is answered, in ms."""
+        """How many ms until the consumer has something to do even if no future in `waiting` is done."""
         now_ms = self.cluster.runtime.clock.monotonic_ms()
         due = [self._commit_due_ms or math.inf]
-        if self._looking is None:  # else `waiting` has it, and it takes long where no broker answers
+        if self._looking is None:  # a running look-up is in `waiting`; it takes long when no broker answers
             due.append(self._look_due_ms)
         if not waiting:
             due.append(now_ms + RETRY_BACKOFF_MS)
@@ -566,7 +566,7 @@ class Consumer(Fetcher, AsyncClosing):
             self._looking = beside(self._look_for_changes())
 
     async def _look_for_changes(self) -> None:
-        """Looks for new topics, for topics with more partitions, and for leaders whose predecessors go on."""
+        """Looks for new topics, for new partitions, and for new leaders whose predecessors still answer."""
         member = self.member
         if member is None or not member.subscribed:
             if self._positions:
@@ -581,7 +581,7 @@ class Consumer(Fetcher, AsyncClosing):
 
 
 async def _while_beating(member: GroupMember, story: Coroutine[Any, Any, None]) -> None:
-    """Heartbeats go on while it commits and tells callbacks, however long these take: else the session would end."""
+    """Sends heartbeats while the consumer commits and runs callbacks: else the session could end meanwhile."""
     beats = beside(member.beat(through_rebalances=True))
 
     async def end() -> None:

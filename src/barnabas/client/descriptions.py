@@ -39,7 +39,7 @@ class MemberDescription:
     client_id: str
     host: str
     assignment: tuple[TopicPartition, ...]
-    """Empty also where the group's protocol is not the consumers', or its bytes cannot be read."""
+    """Empty also if the group's protocol is not the consumers', or its bytes cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class GroupDescription:
 
     group: str
     state: str
-    """PreparingRebalance, CompletingRebalance, Stable, Empty or Dead; Dead where there is no such group."""
+    """PreparingRebalance, CompletingRebalance, Stable, Empty or Dead; Dead if there is no such group."""
     protocol_type: str
     assignor: str
     """The protocol the members agreed on, such as ``range``; empty while there is none."""
@@ -98,7 +98,7 @@ def read_assignment(data: Any) -> tuple[TopicPartition, ...]:
     )
 
 
-# the cluster, its brokers and what they can do
+# the cluster, its brokers and their features
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class BrokerVersions:
     supported_features: Mapping[str, VersionRange]
     finalized_features: Mapping[str, VersionRange]
     finalized_features_epoch: int
-    """-1 where the broker does not tell."""
+    """-1 if the broker does not tell."""
 
 
 def read_api_versions(answer: Any) -> BrokerVersions:
@@ -146,7 +146,7 @@ class FeatureUpgrade(NamedTuple):
 
     @property
     def kind(self) -> int:
-        """UpdateFeatures' UpgradeType: 1 up, 2 a downgrade that is safe, 3 one that may lose something."""
+        """UpdateFeatures' UpgradeType: 1 an upgrade, 2 a safe downgrade, 3 a downgrade that may lose metadata."""
         return 3 if self.unsafe else 2 if self.downgrade else 1
 
 
@@ -167,7 +167,7 @@ class ReplicaInLogDir(NamedTuple):
 class LogDirDescription:
     path: str
     error: KafkaError | None
-    """KAFKA_STORAGE_ERROR for one that is offline."""
+    """KAFKA_STORAGE_ERROR for an offline directory."""
     replicas: Mapping[TopicPartition, ReplicaInLogDir]
     total_bytes: int
     """The size of the volume; -1 before DescribeLogDirs v4, as `usable_bytes`."""
@@ -216,7 +216,7 @@ class TransactionDescription:
     producer_epoch: int
     timeout_ms: int
     start_ms: int
-    """When the open transaction began; -1 where none is open."""
+    """When the open transaction began; -1 if none is open."""
     partitions: tuple[TopicPartition, ...]
 
 
@@ -241,9 +241,9 @@ class ProducerState(NamedTuple):
     last_sequence: int
     last_timestamp: int
     coordinator_epoch: int
-    """The epoch of the coordinator that wrote the last marker; -1 where there was none."""
+    """The epoch of the coordinator that wrote the last marker; -1 if there was none."""
     transaction_start_offset: int
-    """-1 where it has no open transaction here."""
+    """-1 if it has no open transaction here."""
 
 
 class OpenTransaction(NamedTuple):

@@ -21,9 +21,9 @@ from barnabas.wire.errors import WireError
 from barnabas.wire.frames import decode_response, encode_request, response_class
 
 FRAME_BYTES_MAX: Final = 256 * 1024 * 1024
-"""No answer is larger: ``fetch.max.bytes`` is 50 MiB by default, ``socket.request.max.bytes`` 100 MiB."""
+"""The limit of an answer: ``fetch.max.bytes`` is 50 MiB by default, ``socket.request.max.bytes`` 100 MiB."""
 STAGING_BYTES: Final = 64 * 1024
-"""Frames that fit in here are copied out of one shared buffer; a larger one gets a buffer of its own."""
+"""Frames up to this size are copied out of one shared buffer; a larger one gets a buffer of its own."""
 
 _SIZE: Final = struct.Struct(">i")
 _ERROR_CODE: Final = struct.Struct(">h")
@@ -39,7 +39,7 @@ class FrameReceiver:
     def __init__(self, frame_max: int = FRAME_BYTES_MAX) -> None:
         self._frame_max = frame_max
         self._view = memoryview(b"")
-        """Empty until it is asked for: an attempt at a broker that is away costs no buffer."""
+        """Empty until the first bytes are read: an attempt to reach an absent broker costs no buffer."""
         self._end = 0
         self._frame: bytearray | None = None
         self._frame_end = 0
@@ -62,7 +62,7 @@ class FrameReceiver:
             return [whole]
         view = self._view
         start, end = 0, self._end + count
-        if end >= 4 and _SIZE.unpack_from(view)[0] == end - 4 <= self._frame_max:  # one whole frame, as mostly
+        if end >= 4 and _SIZE.unpack_from(view)[0] == end - 4 <= self._frame_max:  # one whole frame: the common case
             self._end = 0
             return [bytes(view[4:end])]
         frames: list[Bytes] = []
@@ -83,7 +83,7 @@ class FrameReceiver:
             else:
                 break
         if start and start < end:
-            # What is left is the beginning of one frame: it moves to the front, so that it always fits.
+            # The rest is the beginning of one frame: it moves to the front, so that it always fits.
             view[: end - start] = bytes(view[start:end])
         self._end = end - start
         return frames
@@ -105,7 +105,7 @@ class Exchange:
     def __init__(self, client_id: str | None, *, frame_max: int = FRAME_BYTES_MAX) -> None:
         self.client_id = client_id
         self.versions: dict[int, tuple[int, int]] = {}
-        """What the broker said it understands: api key -> (lowest, highest). Empty until negotiated."""
+        """The versions that the broker supports: api key -> (lowest, highest). Empty until negotiated."""
         self._receiver = FrameReceiver(frame_max)
         self._next_correlation_id = 0
         self._waiting: dict[int, tuple[Any, int] | None] = {}
@@ -116,7 +116,7 @@ class Exchange:
         return len(self._waiting)
 
     def best_version(self, message: Any) -> int:
-        """The highest version of `message`'s API that both sides know; `WireError` where there is none."""
+        """The highest version of `message`'s API that both sides know; `WireError` if there is none."""
         key = message.api_key
         low, high = message.min_version, message.max_version
         if self.versions:
@@ -138,7 +138,8 @@ class Exchange:
         return correlation_id, parts
 
     def request_frame(self, frame: Callable[[int], list[Bytes]]) -> tuple[int, list[Bytes]]:
-        """As `request`, for a caller that makes its frame, from the correlation id, and reads the answer's itself."""
+        """As `request`, for a caller that makes its frame from the correlation id, and reads the answer's frame
+        itself."""
         correlation_id = self._next_correlation_id
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
         self._waiting[correlation_id] = None
@@ -148,7 +149,7 @@ class Exchange:
         return self._receiver.buffer()
 
     def received(self, count: int) -> list[Answer]:
-        """The answers that `count` more bytes completed. After a `WireError` the connection is of no use any more."""
+        """The answers that `count` more bytes completed. After a `WireError` the connection is unusable."""
         return [self._answer(frame) for frame in self._receiver.received(count)]
 
     def _answer(self, frame: Bytes) -> Answer:

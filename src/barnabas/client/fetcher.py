@@ -42,8 +42,8 @@ FETCH_MAX_WAIT_MS: Final = 500
 FETCH_MAX_BYTES: Final = 50 * 1024 * 1024
 PARTITION_MAX_BYTES: Final = 1024 * 1024
 DISBELIEF_MS: Final = 30_000
-"""How long a former leader may take until it hears of the next. A topic that was made anew begins with its epochs anew:
-after this time a position of the one before is reset, as nobody will ever have led since."""
+"""How long a former leader may take to learn of the next one. A recreated topic begins with new leader epochs: after
+this time a position of the old topic is reset, since no leader will reach the old epoch."""
 _FIRST_VERSION_WITH_LAST_FETCHED_EPOCH: Final = 12
 _LAST_NAMED_FETCH_VERSION: Final = 12
 """From 13 on a fetch names topics by their ids (KIP-516)."""
@@ -62,7 +62,7 @@ _MOVED: Final = frozenset(
         ErrorCode.OFFSET_NOT_AVAILABLE,
     }
 )
-"""Errors that new metadata and another attempt will cure."""
+"""Errors that new metadata and a retry cure."""
 
 Asked = TypeVar("Asked")
 Outcome = TypeVar("Outcome")
@@ -101,17 +101,17 @@ class Fetcher:
         self._refreshing: asyncio.Task[None] | None = None
         self._resets: dict[int, tuple[asyncio.Task[dict[TopicPartition, ListedOffset]], dict[TopicPartition, int]]] = {}
         self._trouble: BaseException | None = None
-        """What the next `poll` raises: the one before had records to return."""
+        """The error that the next `poll` raises; the last one had records to return."""
         self._due = False
-        """Whether there may be a fetch to send: an answer was taken, or is no longer waited for."""
+        """Whether a fetch may be sent: an answer was taken, or is no longer awaited."""
         self._in_doubt: set[TopicPartition] = set()
-        """These are fetched only after their leaders were asked for."""
+        """Partitions that are fetched only after their leaders have been looked up."""
         self._refreshed_ms = -math.inf
         self._refresh_backoff_ms = RETRY_BACKOFF_MS
-        """How long it is until leaders are asked for again: longer and longer where there are none."""
+        """The pause before the next look-up of leaders; it grows while there are none."""
 
     def position(self, topic_partition: TopicPartition) -> int:
-        """The offset of the next record that `poll` will return. Raises ``LookupError`` where it is not known yet."""
+        """The offset of the next record that `poll` will return. Raises ``LookupError`` while it is unknown."""
         position = self._positions.get(topic_partition)
         if position is None or position.offset == UNKNOWN:
             raise LookupError(f"{topic_partition} {'has no position yet' if position else 'is not assigned'}")
@@ -124,7 +124,7 @@ class Fetcher:
         }
 
     def offsets_to_commit(self) -> dict[TopicPartition, CommittedOffset]:
-        """The positions with their leader epochs: who goes on from them is told where records before them were lost."""
+        """The positions with their leader epochs: by these a later reader detects that records before were lost."""
         return {
             partition: CommittedOffset(position.offset, leader_epoch=position.leader_epoch)
             for partition, position in self._positions.items()
@@ -132,7 +132,7 @@ class Fetcher:
         }
 
     def high_watermark(self, topic_partition: TopicPartition) -> int:
-        """The partition's end as the last fetch told it (the last stable offset for committed reads); -1 before."""
+        """The partition's end in the last fetch response (the last stable offset for committed reads); -1 before."""
         return self._positions[topic_partition].high_watermark
 
     def seek(self, topic_partition: TopicPartition, offset: int | CommittedOffset) -> None:
@@ -200,8 +200,8 @@ class Fetcher:
             self._refreshing = beside(self._ask_who_leads()) if self._in_doubt else None
 
     def _send_resets(self) -> None:
-        """Asks leaders for the offsets of positions that are a timestamp, the beginning or the end; each for itself, so
-        that one which is silent, or gone, holds up nobody else's."""
+        """Asks leaders for the offsets of positions that are a timestamp, the beginning or the end. Each leader is
+        asked on its own, so that a silent one does not hold up the others' partitions."""
         wanted = {
             partition: position.reset_to
             for partition, position in self._positions.items()
@@ -219,7 +219,7 @@ class Fetcher:
             for partition, found in listed.items():
                 position = self._positions.get(partition)
                 if position is None or position.reset_to != asked.get(partition):
-                    continue  # taken away, or told to go elsewhere meanwhile
+                    continue  # the partition was revoked, or sought elsewhere, meanwhile
                 if found.error is ErrorCode.NONE:
                     position.seek(found.offset)
                     continue
@@ -228,7 +228,7 @@ class Fetcher:
                     self._trouble = KafkaError(found.error, f"{partition}: {found.error.name}")
 
     async def _ask_who_leads(self) -> None:
-        """Asks for the leaders of partitions in doubt. Raises `KafkaError` for a topic that stays unreadable."""
+        """Looks up the leaders of partitions in doubt. Raises `KafkaError` for a topic that stays unreadable."""
         clock, backoff_ms = self.cluster.runtime.clock, self._refresh_backoff_ms
         await asyncio.sleep(max(0, self._refreshed_ms + backoff_ms - clock.monotonic_ms()) / 1000)
         self._refreshed_ms = clock.monotonic_ms()
@@ -246,7 +246,7 @@ class Fetcher:
                 raise KafkaError(topic.error, f"topic {name}: {topic.error.name}")
 
     def _send_fetches(self) -> None:
-        """Sends a fetch to every leader that has none under way."""
+        """Sends a fetch to every leader that has none in flight."""
         self._due = False
         not_now = self._in_doubt.union(*(asked for _, asked in self._fetches.values()))
         wanted = {
@@ -260,7 +260,7 @@ class Fetcher:
     def _by_leader(
         self, wanted: Mapping[TopicPartition, Asked], busy: Container[int]
     ) -> dict[int, dict[TopicPartition, Asked]]:
-        """What to ask of each leader that is not `busy`; a partition without one is in doubt."""
+        """The partitions to fetch from each leader that is not `busy`; a partition without a leader is in doubt."""
         metadata = self.cluster.metadata
         by_leader: dict[int, dict[TopicPartition, Asked]] = {}
         for partition, place in wanted.items():
@@ -274,8 +274,8 @@ class Fetcher:
     def _answered(
         self, requests: dict[int, tuple[asyncio.Task[Outcome], dict[TopicPartition, Asked]]]
     ) -> Iterator[tuple[int, Outcome, dict[TopicPartition, Asked]]]:
-        """The answers that are there, each with who gave it and what was asked; partitions of a request that failed are
-        in doubt."""
+        """The answers that have arrived, each with its broker and its request; partitions of a failed request are in
+        doubt."""
         for leader, (request, asked) in list(requests.items()):
             if not request.done():
                 continue
@@ -310,8 +310,8 @@ class Fetcher:
                     partition=partition.partition,
                     current_leader_epoch=current,
                     fetch_offset=offset,
-                    # A leader that is cut off, or of a topic that was made anew, knows nothing of later epochs: it
-                    # would call the offset out of range, and the position would be reset.
+                    # A leader that is cut off, or leads a recreated topic, does not know later epochs: it would call
+                    # the offset out of range, and the position would be reset.
                     last_fetched_epoch=leader_epoch if with_epochs and leader_epoch <= current else NO_EPOCH,
                     partition_max_bytes=self._partition_max_bytes,
                 )
@@ -330,8 +330,8 @@ class Fetcher:
         )
 
     def _take_answers(self) -> None:
-        """Takes the records of all answers that are there. `poll` raises the error of a partition, or of a broker, only
-        when it has no records to return: the positions are behind those."""
+        """Takes the records of all answers that have arrived. `poll` raises the error of a partition or broker only
+        when it has no records to return: the positions are after those already."""
         for leader, answer, asked in self._answered(self._fetches):
             names = {self.cluster.metadata.topic_id(partition.topic): partition.topic for partition in asked}
             for topic in answer.responses:
@@ -347,7 +347,7 @@ class Fetcher:
     ) -> None:
         position = self._positions.get(topic_partition)
         if position is None or position.reset_to is not None or asked.get(topic_partition) != position.place:
-            return  # taken away or moved while the fetch was under way
+            return  # the partition was revoked or sought elsewhere while the fetch was in flight
         code = ErrorCode(part.error_code)
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             if self._may_have_led_before(topic_partition, position, leader):
@@ -381,8 +381,8 @@ class Fetcher:
             self._waiting.add(topic_partition)
 
     def _may_have_led_before(self, topic_partition: TopicPartition, position: Position, broker: int) -> bool:
-        """Whether others may have led since `broker` did, whose log may end before what was read of theirs: it was
-        paused, or is cut off. Nobody else believes its metadata (KIP-320), and its word is not taken for a while."""
+        """Whether `broker` may be a former leader that was paused or is cut off: its log may end before records read
+        from later leaders. Clients ignore its older metadata (KIP-320); for a while its error is ignored, too."""
         metadata = self.cluster.metadata
         current = metadata.leader_epoch(topic_partition)
         if broker == metadata.leader(topic_partition) and not NO_EPOCH < current < position.leader_epoch:
@@ -392,8 +392,8 @@ class Fetcher:
         return now < position.disbelieved_ms + DISBELIEF_MS
 
     def _go_back(self, topic_partition: TopicPartition, position: Position, diverging: Any) -> None:
-        """To where the leader's log has other records than were read, if that is not behind the position: a log that
-        was compacted may lack an epoch, and no record."""
+        """Moves back to the offset from which the leader's log differs from the records read, if that is before the
+        position. A compacted log may lack an epoch without lacking a record."""
         offset = min(position.offset, diverging.end_offset)
         if offset < position.offset:
             truncated = f"{topic_partition}: the log was truncated to offset {offset}, below position {position.offset}"
@@ -411,6 +411,6 @@ def _is_cured_by_another_attempt(error: Exception) -> bool:
 
 def beside(work: Coroutine[Any, Any, Outcome]) -> asyncio.Task[Outcome]:
     task = asyncio.get_running_loop().create_task(work)
-    # A consumer that is given up does not ask how it went.
+    # A closed consumer does not read the results of its tasks.
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     return task

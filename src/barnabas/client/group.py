@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 RANGE: Final = "range"
 LEAVE_TIMEOUT_MS: Final = 5_000
-"""How long the answer to LeaveGroup is waited for: the end of the session does the same."""
+"""How long a leaving member waits for the answer; without one the end of its session has the same effect."""
 
 _REJOIN: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
 _MEANING: Final = {
@@ -40,11 +40,11 @@ _MEANING: Final = {
     ErrorCode.FENCED_INSTANCE_ID: ", another member came by its group.instance.id",
     ErrorCode.INCONSISTENT_GROUP_PROTOCOL: ", this member has no assignor that all others have",
 }
-"""What is hard to guess by the name."""
+"""Explanations of error codes whose names do not explain themselves."""
 
 
 def _subscriptions(members: Sequence[Any]) -> dict[str, Subscription]:
-    """Subscriptions by member id, from a JoinGroup's answer to the leader."""
+    """Subscriptions by member id, from the JoinGroup response to the group's leader."""
     return {member.member_id: Subscription.decode(member.metadata, member.group_instance_id) for member in members}
 
 
@@ -54,10 +54,10 @@ class Joined(NamedTuple):
     generation: int
     assignment: list[TopicPartition]
     at_ms: int
-    """When the member asked for its share: its session lasts from then on, or from later."""
+    """When the member asked for its assignment: its session began then or later."""
     assignor: Assignor
     kept: bool
-    """Whether it was a member all the time: then it still owns what it owned before and is assigned again."""
+    """Whether it stayed a member throughout: then it still owns those earlier partitions that it is assigned again."""
 
 
 class GroupMember:
@@ -76,22 +76,22 @@ class GroupMember:
     ) -> None:
         """`rebalance_timeout_ms` is Kafka's ``max.poll.interval.ms``: a member that does not poll that long leaves.
 
-        A member with a `group_instance_id` is static (KIP-345): it does not leave when it closes, and gets back what it
-        had when it comes again within its session's time.
+        A member with a `group_instance_id` is static (KIP-345): it does not leave when it closes, and gets its
+        partitions back if it returns before its session ends.
         """
         self.cluster = cluster
         self.group = group
         self.assignment: list[TopicPartition] = []
         self.assignors = assignors_named(assignors)
         self.cooperative = all(assignor.cooperative for assignor in self.assignors)
-        """Whether it keeps its partitions while the group rebalances. All its assignors have to want that."""
+        """Whether the member keeps its partitions while the group rebalances: if all its assignors are cooperative."""
         self.topics: list[str] = []
         self.subscribed = False
-        """Also to a pattern that fits no topic: the member is in the group and owns nothing, as Kafka's is."""
+        """True also for a pattern that matches no topic: the member is in the group and owns nothing, as in Kafka."""
         self._deals_anew = False
-        """Whether it is to deal all out once more, since nobody may know what its predecessor was about to."""
+        """Whether this leader assigns all partitions anew: its predecessor's unfinished assignment may be lost."""
         self._joined_for: list[str] = []
-        """The topics that it named when it joined last."""
+        """The topics that the member named in its last JoinGroup."""
         self._session_timeout_ms = session_timeout_ms
         self._rebalance_timeout_ms = rebalance_timeout_ms
         self._heartbeat_interval_ms = min(heartbeat_interval_ms, session_timeout_ms // 3)
@@ -101,25 +101,25 @@ class GroupMember:
         self._assigned_in = NO_GENERATION
         """The generation of `assignment`, also while the member joins the next one; none once it is no member."""
         self._commits = asyncio.Lock()
-        """Who commits waits for whoever began before: a commit that is repeated does not come behind a later one."""
+        """Commits go one at a time: the retry of an older commit cannot arrive after a newer one."""
         self._last_metadata = ConsumerGroupMetadata(group, group_instance_id=group_instance_id)
         self._dealt: dict[str, int] | None = None
-        """How many partitions each topic had when this member, as the leader, gave them away."""
+        """How many partitions each topic had when this member, as the group's leader, assigned them."""
         self._heartbeat_due_ms = 0
         self.session_ends_ms = 0
-        """Until when, by its own clock, it is a member for sure, unless it is told otherwise."""
+        """Until then, by its own clock, it is surely a member, unless the coordinator says otherwise."""
         self._polled_ms = 0
         self._coordinator: Connection | None = None
         self._staying: asyncio.Task[int] | None = None
-        """Heartbeats of a member whose owner is to learn of a rebalance."""
+        """The task that sends heartbeats; it ends when the owner has to learn of a rebalance."""
 
     def subscribe(self, topics: Sequence[str] | None) -> None:
-        """Joins for these topics, at the owner's next turn; None: it joins no more."""
+        """Joins for these topics at the owner's next turn; with None it stops joining."""
         self.topics, self.subscribed = list(topics or ()), topics is not None
         self.rejoin()
 
     def rejoin(self) -> None:
-        """Makes the member join the next generation; what it owns is its own until then."""
+        """Makes the member join the next generation; it keeps its partitions until then."""
         self._generation = NO_GENERATION
 
     @property
@@ -128,29 +128,29 @@ class GroupMember:
 
     @property
     def generation(self) -> int:
-        """-1 while the member is in none."""
+        """The member's generation; -1 while it is in none."""
         return self._generation
 
     @property
     def metadata(self) -> ConsumerGroupMetadata:
-        """Names the member where offsets are committed within a transaction: as what it was assigned partitions last,
-        also once it is none any more. A coordinator takes offsets from nobody in particular for those of an old client,
-        and would not notice that the partitions are another member's (KIP-447)."""
+        """The member, as of its last assignment, for a transaction that commits its offsets; kept when it is no longer
+        a member. Without a member id the coordinator would take the request for an old client's, and would not notice
+        that the partitions are another member's now (KIP-447)."""
         return self._last_metadata if self.subscribed else self._last_metadata._replace(generation=-1, member_id="")
 
     @property
     def is_lost(self) -> bool:
-        """Whether the group has removed it: what it owned may be another's."""
+        """Whether the group has removed the member: another may own its partitions."""
         return self._assigned_in < 0
 
     def heartbeat_in_ms(self) -> float:
-        """How long until the next heartbeat is due; 0 while one is under way."""
+        """How long until the next heartbeat is due; 0 while one is in flight."""
         return max(0, self._heartbeat_due_ms - self.cluster.runtime.clock.monotonic_ms())
 
     @property
     def holds_assignment(self) -> bool:
-        """Whether the assignment is still the member's, as far as it can know: its session may have ended in silence.
-        Who is not subscribed only commits, and has nothing to lose."""
+        """Whether the assignment is still the member's, as far as it can know: its session may have ended unnoticed. A
+        member that is not subscribed only commits, and owns nothing."""
         if not self.subscribed:
             return True
         if self._generation < 0:
@@ -158,27 +158,27 @@ class GroupMember:
         return self.cluster.runtime.clock.monotonic_ms() < self.session_ends_ms
 
     def polled(self) -> None:
-        """The owner is at work."""
+        """Notes that the owner has polled."""
         self._polled_ms = self.cluster.runtime.clock.monotonic_ms()
 
     def _confirmed(self, asked_ms: int) -> None:
-        """The coordinator took what was sent at `asked_ms`, or later, as a member's."""
+        """Notes that the coordinator accepted a request that this member sent at `asked_ms` or later."""
         self._heartbeat_due_ms = asked_ms + self._heartbeat_interval_ms
         self.session_ends_ms = asked_ms + self._session_timeout_ms
 
     @property
     def watched_topics(self) -> list[str]:
-        """Its own topics, and, while it leads the group, those of all members: the leader alone watches them."""
+        """The member's topics; while it leads the group, those of all members, since only the leader watches them."""
         return sorted({*self.topics, *(self._dealt or ())})
 
     @property
     def misses_topics(self) -> bool:
-        """Whether it leads the group, and there is no topic of a name that somebody wants."""
+        """Whether it leads the group, and some member subscribes to a topic that does not exist."""
         return self._dealt is not None and not all(self._dealt.values())
 
     def look_for_changes(self, metadata: ClusterMetadata) -> None:
-        """Joins again, as the group's leader, when topics have more partitions, or fewer, than it gave away, as who was
-        deleted has none; where the generation is not there yet for which it gave them away, then."""
+        """As the group's leader, joins again when a topic's partition count differs from the one that it assigned (a
+        deleted topic has none). If the generation of that assignment has not begun yet, it joins again once it has."""
         if (
             self._generation >= 0
             and self._dealt is not None
@@ -188,7 +188,7 @@ class GroupMember:
             self.rejoin()
 
     async def _connected(self, *, patient: bool = True) -> Connection:
-        """Where the coordinator is not known it is looked for until it is found, or once where nobody is `patient`."""
+        """The connection to the coordinator, which is looked up until it is found, or only once if not `patient`."""
         if self._coordinator is None or not self._coordinator.connected:
             timeout_ms = None if patient else 0
             self._coordinator = await self.cluster.coordinator(self.group, owner=self, timeout_ms=timeout_ms)
@@ -198,7 +198,7 @@ class GroupMember:
         return await (await self._connected()).send(request, timeout_ms=timeout_ms)
 
     def _check(self, error_code: int) -> None:
-        """Raises for an error. One that means "join again" or "ask another coordinator" first prepares for that."""
+        """Raises for an error; prepares first if it means "join again" or "ask another coordinator"."""
         if not error_code:
             return
         code = ErrorCode(error_code)
@@ -209,14 +209,14 @@ class GroupMember:
             if code is not ErrorCode.REBALANCE_IN_PROGRESS:
                 self._assigned_in = NO_GENERATION
             if code is ErrorCode.UNKNOWN_MEMBER_ID:
-                self._member_id = ""  # else the group knows it, and would wait for it beside the one that joins anew
+                self._member_id = ""  # with a kept id the group would wait for the old member beside the new one
         raise KafkaError(code, f"group {self.group!r}: {code.name}{_MEANING.get(code, '')}")
 
     async def beat(self, *, through_rebalances: bool = False) -> int:
-        """Sends heartbeats; returns the first error code that comes, for `take_heartbeat`.
+        """Sends heartbeats; returns the first error code, for `take_heartbeat`.
 
-        `through_rebalances` is for an owner that knows of the rebalance, and is about to join: until then it stays a
-        member by its heartbeats, as long as the group waits.
+        `through_rebalances` is for an owner that knows of the rebalance and will join: its heartbeats keep it a member
+        while the group waits.
         """
         clock = self.cluster.runtime.clock
         while True:
@@ -228,7 +228,7 @@ class GroupMember:
                     self.group,
                     self._rebalance_timeout_ms,
                 )
-                await self._send_leave()  # the owner is stuck: others are to have what it does not read
+                await self._send_leave()  # the owner is stuck: other members get its partitions
                 return int(ErrorCode.UNKNOWN_MEMBER_ID)
             request = HeartbeatRequest(
                 group_id=self.group,
@@ -241,7 +241,7 @@ class GroupMember:
             except OSError:
                 code = ErrorCode.COORDINATOR_NOT_AVAILABLE
             if code in COORDINATOR_MOVED and clock.monotonic_ms() < self.session_ends_ms:
-                # Looked for here: the owner may be at work for longer than the session lasts.
+                # The coordinator is looked up here: the owner may not poll again before the session ends.
                 self._coordinator = None
                 self._heartbeat_due_ms = clock.monotonic_ms() + RETRY_BACKOFF_MS
                 continue
@@ -250,13 +250,13 @@ class GroupMember:
                 return int(code)
             self._confirmed(asked_ms)
             if rebalances and not through_rebalances:
-                # The group waits for the owner's next turn, if only its session does not end before.
+                # The group waits for the owner to join, as long as heartbeats keep the session alive.
                 self._staying = asyncio.get_running_loop().create_task(self.beat(through_rebalances=True))
                 self._staying.add_done_callback(lambda done: done.cancelled() or done.exception())
                 return int(code)
 
     def take_heartbeat(self, heartbeat: asyncio.Task[int]) -> None:
-        """Takes the error that ended the heartbeats: the generation may be over. Raises one that no retry will cure."""
+        """Handles the error that ended the heartbeats: the generation may be over. Raises one that no retry cures."""
         self._heartbeat_due_ms = self.cluster.runtime.clock.monotonic_ms() + RETRY_BACKOFF_MS
         staying = self._stay_no_longer()
         try:
@@ -268,7 +268,7 @@ class GroupMember:
                 raise
 
     def _stay_no_longer(self) -> asyncio.Task[int] | None:
-        """Ends the heartbeats that went on meanwhile; returns them where they had ended by themselves."""
+        """Stops the heartbeat task; returns the task if it had ended by itself."""
         staying, self._staying = self._staying, None
         if staying is None or staying.done():
             return staying
@@ -293,7 +293,7 @@ class GroupMember:
                     return await self.ask_to_join()
                 except (KafkaError, OSError) as error:
                     code = error.code if isinstance(error, KafkaError) else ErrorCode.COORDINATOR_NOT_AVAILABLE
-                    # Who waited for the others has not tried in vain: the coordinator has gone meanwhile.
+                    # The coordinator failed while this attempt waited for other members: it is no failed attempt.
                     waited = clock.monotonic_ms() - asked_ms > RETRY_BACKOFF_MAX_MS and code in COORDINATOR_MOVED
                     if code not in _REJOIN and not waited:
                         raise
@@ -307,7 +307,7 @@ class GroupMember:
         self._confirmed(at_ms)
         assignor.assigned(joined.assignment, joined.generation)
         if self._joined_for != self.topics or self._deals_anew:
-            self.rejoin()  # it was subscribed to others meanwhile, or came back as the leader
+            self.rejoin()  # its topics changed meanwhile, or it came back as the leader
         self.look_for_changes(self.cluster.metadata)
 
     def _protocols(self) -> list[Any]:
@@ -323,7 +323,7 @@ class GroupMember:
         ]
 
     async def ask_to_join(self) -> Joined:
-        """Asks once, and waits until the group has its next generation. Raises `KafkaError`."""
+        """Sends one JoinGroup, and waits until the group has its next generation. Raises `KafkaError`."""
         request = JoinGroupRequest(
             group_id=self.group,
             session_timeout_ms=self._session_timeout_ms,
@@ -347,10 +347,10 @@ class GroupMember:
         if answer.leader == self._member_id:
             subscriptions = _subscriptions(answer.members)
             await self._count_partitions(subscriptions)
-            # A static member that came back as the leader leaves everybody with what they have (KIP-814).
+            # A static member that comes back as the leader leaves every member its partitions (KIP-814).
             if not answer.skip_assignment:
                 assignments = self._assign(assignor, subscriptions)
-        # What the others wait for to be given up may be nobody's by now: its owner, who was to join again, is gone.
+        # Members may wait for partitions whose owner was to give them up in a further rebalance, but is gone.
         self._deals_anew = answer.skip_assignment and self.cooperative
         asked_ms = self.cluster.runtime.clock.monotonic_ms()
         sync = await self._send(
@@ -384,10 +384,11 @@ class GroupMember:
         ]
 
     async def leave(self) -> None:
-        """Leaves at once, so that the others need not wait for the session's end. A coordinator gone is no error."""
+        """Leaves at once, so that other members need not wait for the session's end. An absent coordinator is no
+        error."""
         self._stay_no_longer()
         if self._generation < 0:
-            await self.cluster.release(self)  # where a JoinGroup waits, no request behind it is read
+            await self.cluster.release(self)  # behind a JoinGroup that waits, no request of this connection is read
         await self._send_leave()
         self._member_id, self._generation, self._assigned_in = "", NO_GENERATION, NO_GENERATION
         await self.cluster.release(self)
@@ -404,19 +405,19 @@ class GroupMember:
                 request.member_id = self._member_id
             await coordinator.send(request, timeout_ms=LEAVE_TIMEOUT_MS)
         except OSError:
-            pass  # the group's session timeout does what the request would have done
+            pass  # the session timeout has the effect of the request
         except KafkaError as error:
             if not error.code.retriable:
-                raise  # else the group has no coordinator at the moment, and the session timeout does it, too
+                raise  # without a coordinator the session timeout has the same effect
 
     # offsets
 
     async def commit(
         self, offsets: Mapping[TopicPartition, int | CommittedOffset], *, timeout_ms: int | None = None
     ) -> None:
-        """Commits offsets (of the next record to read), with a note where one is given; tries for `timeout_ms`, as in
-        `Asking.retrying`. Raises ``UNKNOWN_MEMBER_ID`` or ``REBALANCE_IN_PROGRESS`` where the member's partitions may
-        be another's by now."""
+        """Commits offsets (of the next record to read), with a note if given; retries for `timeout_ms`, as
+        `Asking.retrying`. Raises ``UNKNOWN_MEMBER_ID`` or ``REBALANCE_IN_PROGRESS`` when another member may own the
+        partitions by now."""
         if self.subscribed and self.is_lost:
             self._check(ErrorCode.UNKNOWN_MEMBER_ID)
         topics: dict[str, list[Any]] = {}
@@ -449,12 +450,12 @@ class GroupMember:
             answer = await (await self._connected(patient=False)).send(request)
             for code in errors_of(answer):
                 if code in _REJOIN and self.subscribed and (self._generation < 0 or sent_in != self._assigned_in):
-                    # It was for a generation that the member has left, or is leaving, by itself: nothing is lost.
+                    # The commit named a generation that the member has left by itself: its membership is not lost.
                     raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, f"group {self.group!r} rebalances")
                 if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     known = await self.cluster.look_up(list(topics))
                     gone = [partition for partition in offsets if partition not in known.partitions(partition.topic)]
-                    if gone:  # all others are committed, and no other attempt will cure this
+                    if gone:  # all other offsets are committed, and no retry cures these
                         return KafkaError(code, f"group {self.group!r} cannot commit for {gone[0]}: it does not exist")
                 self._check(code)
             return None

@@ -20,7 +20,7 @@ Ask = Callable[[Any, int | None], Awaitable[Any]]
 
 
 async def versions_of(ask: Ask, where: str) -> dict[int, tuple[int, int]]:
-    """Api key -> (lowest, highest) that the broker offers. Raises `KafkaError` where it refuses."""
+    """Api key -> (lowest, highest) that the broker offers. Raises `KafkaError` if it refuses."""
     answer = await ask(ApiVersionsRequest(client_software_name="barnabas", client_software_version=__version__), None)
     if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
         answer = await ask(ApiVersionsRequest(), 0)
@@ -32,8 +32,8 @@ async def versions_of(ask: Ask, where: str) -> dict[int, tuple[int, int]]:
 async def authenticate(ask: Ask, where: str, login: Login, doors: Doors) -> int:
     """SaslHandshake and SaslAuthenticate (KIP-43, KIP-152), at first or again (KIP-368).
 
-    Returns how many ms the session lasts, 0 for ever. Raises `KafkaError` where the broker refuses, or where
-    there is nothing to log in with.
+    Returns how many ms the session lasts, 0 for ever. Raises `KafkaError` if the broker refuses, or if there are no
+    credentials.
     """
     answer = await ask(SaslHandshakeRequest(mechanism=login.mechanism), None)
     if answer.error_code:

@@ -11,7 +11,7 @@ from barnabas.model.ids import NO_BROKER, NO_EPOCH, ZERO_UUID, TopicPartition, U
 from barnabas.wire.messages.metadata import MetadataRequest
 
 METADATA_MAX_AGE_MS: Final = 300_000
-"""Kafka's ``metadata.max.age.ms``: metadata that are as old are asked for again, without an error."""
+"""Kafka's ``metadata.max.age.ms``: older metadata is refreshed even without an error."""
 
 
 class BrokerNode(NamedTuple):
@@ -43,7 +43,7 @@ class TopicMetadata:
     error: ErrorCode = ErrorCode.NONE
 
     def not_before(self, known: TopicMetadata) -> TopicMetadata:
-        """This metadata, with `known` partitions of the same topic wherever their leader epoch is later."""
+        """This metadata, with the partitions of `known` (the same topic) whose leader epoch is later."""
         later = {
             number: known.partitions[number]
             for number, partition in self.partitions.items()
@@ -66,7 +66,7 @@ class ClusterMetadata:
         return self.brokers.get(self.controller_id)
 
     def leader(self, topic_partition: TopicPartition) -> int:
-        """The leader's broker id, -1 where there is none or it is not known."""
+        """The leader's broker id, -1 if there is none or it is unknown."""
         topic = self.topics.get(topic_partition.topic)
         partition = topic.partitions.get(topic_partition.partition) if topic is not None else None
         return partition.leader if partition is not None else NO_BROKER
@@ -81,7 +81,7 @@ class ClusterMetadata:
         return known.topic_id if known is not None else ZERO_UUID
 
     def error_of(self, topic: str) -> ErrorCode:
-        """What stands in the way of using a topic that was asked for; NONE where nothing does."""
+        """The error that prevents the use of a topic; NONE if there is none."""
         known = self.topics.get(topic)
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known is None else known.error
 
@@ -92,8 +92,8 @@ class ClusterMetadata:
     def merged(self, newer: ClusterMetadata, asked: list[str] | None) -> ClusterMetadata:
         """The metadata after `newer` answered for the topics `asked` (None: for all).
 
-        A broker that is cut off answers with what it last heard. A client that went back to an older leader epoch would
-        read from a former leader, whose log may end earlier (KIP-320, Kafka's ``Metadata.updateLatestMetadata``).
+        A broker that is cut off answers with old metadata. A client that went back to an older leader epoch would read
+        from a former leader, whose log may end earlier (KIP-320, Kafka's ``Metadata.updateLatestMetadata``).
         """
         topics = {} if asked is None else {name: topic for name, topic in self.topics.items() if name not in asked}
         for name, topic in newer.topics.items():
@@ -111,7 +111,7 @@ def metadata_request(topics: list[str] | None, *, allow_auto_topic_creation: boo
 
 
 def read_metadata(response: Any) -> ClusterMetadata:
-    """A Metadata response's content. Topics with an error are in it, with that error and no partitions."""
+    """The content of a Metadata response, including topics with an error, which have no partitions."""
     return ClusterMetadata(
         response.cluster_id,
         response.controller_id,
@@ -145,7 +145,7 @@ def read_metadata(response: Any) -> ClusterMetadata:
 
 
 def parse_bootstrap(text: str) -> list[tuple[str, int]]:
-    """``host:port`` pairs of a bootstrap list. Raises ``ValueError`` naming the entry that is none."""
+    """``host:port`` pairs of a bootstrap list. Raises ``ValueError`` that names the invalid entry."""
     addresses: list[tuple[str, int]] = []
     for entry in comma_list(text):
         host, colon, port = entry.rpartition(":")

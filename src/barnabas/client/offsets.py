@@ -27,7 +27,7 @@ READ_COMMITTED: Final = 1
 ISOLATION_LEVELS: Final = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
 
 FIRST_BATCH_VERSION: Final = 11
-"""Fetch's last version before Kafka 2.7: every broker has it, and it names topics."""
+"""A Fetch version from before Kafka 2.7: every broker has it, and it names topics."""
 _FIRST_VERSION_WITH_REQUIRE_STABLE: Final = 7
 _FIRST_VERSION_WITH_GROUPS: Final = 8
 
@@ -51,7 +51,7 @@ class CommittedOffset(NamedTuple):
 
 
 def committed_offset(at: int | CommittedOffset) -> CommittedOffset:
-    """Raises ``ValueError`` for what is neither an offset, nor `EARLIEST` or `LATEST`."""
+    """Raises ``ValueError`` for a number that is neither an offset nor `EARLIEST` or `LATEST`."""
     place = at if isinstance(at, CommittedOffset) else CommittedOffset(at)
     if not EARLIEST <= place.offset < 1 << 63:
         raise ValueError(f"{place.offset} is no offset")
@@ -73,7 +73,7 @@ def list_offsets_request(
     *,
     isolation_level: int = READ_UNCOMMITTED,
 ) -> ListOffsetsRequest:
-    """One request for partitions of the same leader; in the epochs of `metadata`, or whichever it leads in."""
+    """One request for partitions of the same leader; with the leader epochs of `metadata`, or none."""
     topics: dict[str, list[Any]] = {}
     for topic_partition, timestamp in timestamps.items():
         topics.setdefault(topic_partition.topic, []).append(
@@ -103,14 +103,14 @@ def read_list_offsets(response: Any) -> dict[TopicPartition, ListedOffset]:
 
 
 def first_batch_request(topic_partition: TopicPartition, offset: int) -> FetchRequest:
-    """The batch that has the record at `offset`, or the first behind it, and no more. To be sent to the leader in
+    """Fetches the batch with the record at `offset`, or the next one, and no more. To be sent to the leader in
     `FIRST_BATCH_VERSION`."""
     partition = FetchRequest.FetchPartition(topic_partition.partition, fetch_offset=offset, partition_max_bytes=1)
     return FetchRequest(max_bytes=1, topics=[FetchRequest.FetchTopic(topic_partition.topic, partitions=[partition])])
 
 
 def read_first_timestamp(response: Any) -> int | None:
-    """When the first record of that batch came, in milliseconds; None where there is no batch, or it does not say."""
+    """The timestamp (ms) of the batch's first record; None if there is no batch, or it has no timestamp."""
     for topic in response.responses:
         for partition in topic.partitions:
             for header, _, _ in batches(partition.records or b""):
@@ -129,7 +129,7 @@ def by_leader(topic_partitions: Iterable[TopicPartition], metadata: ClusterMetad
 def offset_fetch_request(
     group: str, *, version: int, partitions: Iterable[TopicPartition] | None = (), require_stable: bool = False
 ) -> OffsetFetchRequest:
-    """What `group` has committed for `partitions`, None: for all; the form depends on the version to send."""
+    """Asks for the offsets that `group` has committed for `partitions` (None: all); its form depends on the version."""
     topics = numbers_by_topic(partitions or ())
     request = OffsetFetchRequest(require_stable=require_stable and version >= _FIRST_VERSION_WITH_REQUIRE_STABLE)
     if version >= _FIRST_VERSION_WITH_GROUPS:

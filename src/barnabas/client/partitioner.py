@@ -45,7 +45,7 @@ class StickyPartitioner:
     """
 
     def __init__(self, draw: Callable[[int], int]) -> None:
-        """`draw` gives a number from 0 to below its argument."""
+        """`draw` returns a random number from 0 to below its argument."""
         self._draw = draw
         self._chosen: dict[str, int] = {}
         self._written: dict[str, int] = {}
@@ -70,8 +70,8 @@ class StickyPartitioner:
         return chosen
 
     def written(self, topic_partition: TopicPartition, byte_count: int, batch_bytes: int) -> None:
-        """A batch went out before it was full, and none follows it. As many as would fill one count as full (KIP-794):
-        else who waits for each record would write into one partition for ever."""
+        """Notes a batch that went out before it was full, with none after it. Together as many as would fill a batch
+        count as full (KIP-794): else a caller that waits for each record would write into one partition for ever."""
         topic, number = topic_partition
         if self._chosen.get(topic) == number:
             self._written[topic] += byte_count

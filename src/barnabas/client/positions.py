@@ -14,7 +14,7 @@ from barnabas.wire.records import BatchHeader, Record, batches, check_crc, recor
 UNKNOWN: Final = -1
 
 Place = tuple[int, int]
-"""An offset, and the leader epoch that is known there (see `Position`)."""
+"""An offset, and the leader epoch known at it (see `Position`)."""
 
 
 class ConsumerRecord(NamedTuple):
@@ -70,7 +70,7 @@ class Position:
         self.reset_to: int | None = None
         """The timestamp, or `EARLIEST` or `LATEST`, whose offset is looked up before anything is fetched."""
         self.disbelieved_ms = math.inf
-        """Since when brokers that led before what was read call it out of range."""
+        """Since when former leaders, of epochs before the records read, answer "out of range"."""
         self._fetched: list[Record] = []
         self._next = 0
         self._after = UNKNOWN
@@ -92,7 +92,7 @@ class Position:
         self._fetched, self._next = [], 0
 
     def fetched(self, records: list[Record], after: int, leader_epoch: int) -> None:
-        """Takes records that were read from `offset` on; `after` is the offset behind all that was looked at."""
+        """Takes records that were read from `offset` on; `after` is the offset after all batches that were read."""
         self.leader_epoch, self.disbelieved_ms = max(self.leader_epoch, leader_epoch), math.inf
         if records:
             self._fetched, self._next, self._after = records, 0, after
@@ -100,7 +100,7 @@ class Position:
             self.offset = after
 
     def taken(self, count: int) -> list[Record]:
-        """At most `count` of the records that are there."""
+        """Removes and returns at most `count` of the fetched records."""
         end = min(self._next + count, len(self._fetched))
         records = self._fetched[self._next : end] if self._next or end < len(self._fetched) else self._fetched
         if end == len(self._fetched):
@@ -127,7 +127,7 @@ class PartitionsInTurn:
         self._partitions.clear()
 
     def taken(self, positions: dict[TopicPartition, Position], count: int) -> list[ConsumerRecord]:
-        """At most `count` records; those of partitions that are paused stay."""
+        """Removes and returns at most `count` records; those of paused partitions stay."""
         records: list[ConsumerRecord] = []
         kept: list[TopicPartition] = []
         while self._partitions and len(records) < count:
@@ -149,9 +149,9 @@ class PartitionsInTurn:
 def read(data: Any, offset: int, aborted: Sequence[Any], *, check_crcs: bool = True) -> tuple[list[Record], int, int]:
     """The records from `offset` on that a reader sees, the offset after the last batch, and that batch's leader epoch.
 
-    `aborted`: the answer's aborted transactions, for a reader of committed records. A batch that cannot be read ends
-    what is returned. Where it is the first one, `WireError` is raised, and will be each time until the reader is told
-    to go elsewhere, as with Kafka's consumer.
+    `aborted`: the answer's aborted transactions, for a reader of committed records. Reading ends before a batch that
+    cannot be read. If it is the first one, `WireError` is raised, each time again until the reader seeks elsewhere, as
+    in Kafka's consumer.
     """
     found: list[Record] = []
     position, leader_epoch = offset, NO_EPOCH
@@ -180,4 +180,4 @@ def is_abort_marker(data: Any, header: BatchHeader, start: int, end: int) -> boo
     assert header.is_control
     for record in records_of(data, start, end):
         return record.key is not None and bytes(record.key[2:4]) == b"\x00\x00"
-    return False  # compaction left it without its record: the transaction is gone
+    return False  # compaction removed the marker's record: the transaction's records are gone

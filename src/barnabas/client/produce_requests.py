@@ -18,7 +18,7 @@ RECORD_OVERHEAD_BYTES: Final = 32
 DELIVERY_TIMEOUT_MS: Final = 120_000
 REQUEST_TIMEOUT_MS: Final = 30_000
 MAX_REQUEST_BYTES: Final = 1024 * 1024
-"""Kafka's ``max.request.size``: no record is larger, and no request but one of a single batch."""
+"""Kafka's ``max.request.size``, the limit of a record, and of a request with several batches."""
 
 
 class Produced(NamedTuple):
@@ -31,7 +31,7 @@ class Produced(NamedTuple):
 
     @property
     def acknowledged(self) -> bool:
-        """A batch that the broker has already, from an attempt whose answer was lost, is in the log as well."""
+        """True also for a batch that the log has from an earlier attempt, whose answer was lost."""
         return self.error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 
     def refusal(self, topic_partition: TopicPartition) -> KafkaError:
@@ -39,8 +39,8 @@ class Produced(NamedTuple):
 
 
 def not_acknowledged(topic_partition: TopicPartition, timeout_ms: int, last: Exception | None) -> KafkaError:
-    """The error of a batch whose time is over: REQUEST_TIMED_OUT, which tells, and has as its cause, what the `last`
-    attempt to send it came to."""
+    """The error of an expired batch: REQUEST_TIMED_OUT, with the error of the `last` attempt in its text and as its
+    cause."""
     text = f"{topic_partition}: not acknowledged within {timeout_ms} ms"
     if isinstance(last, KafkaError):
         name = last.code.name
@@ -54,7 +54,7 @@ def not_acknowledged(topic_partition: TopicPartition, timeout_ms: int, last: Exc
 
 
 def without_leader(topic_partition: TopicPartition, metadata: ClusterMetadata) -> KafkaError:
-    """Why nothing can be sent to a partition that `metadata` know no leader of."""
+    """Why a partition whose leader `metadata` does not know gets no batch."""
     topic = metadata.topics.get(topic_partition.topic)
     if topic is not None and topic.error is not ErrorCode.NONE:
         return KafkaError(topic.error, f"{topic_partition}: {topic.error.name}")
@@ -64,7 +64,7 @@ def without_leader(topic_partition: TopicPartition, metadata: ClusterMetadata) -
 
 
 def record_bytes(key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]] = ()) -> int:
-    """What a record counts for in a batch: an estimate from above, before compression."""
+    """A record's size in a batch: an upper estimate, before compression."""
     size = len(value or b"") + len(key or b"") + RECORD_OVERHEAD_BYTES
     for name, content in headers:
         size += len(name) + len(content or b"") + 4
@@ -78,7 +78,7 @@ def produce_request(
     timeout_ms: int = REQUEST_TIMEOUT_MS,
     transactional_id: str | None = None,
 ) -> ProduceRequest:
-    """One batch for each partition; all of them led by the broker it goes to."""
+    """Sends one batch to each partition; one broker leads them all."""
     topics: dict[str, list[Any]] = {}
     for (topic, partition), encoded in batches:
         topics.setdefault(topic, []).append(ProduceRequest.PartitionProduceData(index=partition, records=encoded))

@@ -66,11 +66,11 @@ class Producer(Producing[Connection], AsyncClosing):
         metadata_max_age_ms: int = METADATA_MAX_AGE_MS,
         transaction: Transaction[Connection] | None = None,
     ) -> None:
-        """`acks` is ``"all"`` (-1), 1 or 0; with all it is `idempotent` (a retry doubles nothing) by default.
+        """`acks` is ``"all"`` (-1), 1 or 0; with all it is `idempotent` (a retry writes nothing twice) by default.
 
         A batch goes out `linger_ms` after its first record, by a flush, or when the leader has answered the one before;
-        `compression` is one of none, gzip, snappy, lz4, zstd. No record is larger than `max_request_bytes`, and no
-        request of several batches; topics that have more partitions are noticed within `metadata_max_age_ms`.
+        `compression` is one of none, gzip, snappy, lz4, zstd. No record, and no request of several batches, is larger
+        than `max_request_bytes`. The producer notices new partitions of a topic within `metadata_max_age_ms`.
         """
         level = ACKS_ALL if acks == "all" else int(acks)
         if level not in (ACKS_ALL, 0, 1):
@@ -95,9 +95,9 @@ class Producer(Producing[Connection], AsyncClosing):
         self._room = Condition()
         self._one_settled = Condition()
         self._flushes = 0
-        """How many wait for every record to be acknowledged: nobody lingers meanwhile."""
+        """How many flushes wait for acknowledgements; no sender lingers meanwhile."""
         self._hurried: asyncio.Future[None] | None = None
-        """Done when a flush begins; none where no sender lingers."""
+        """Done when a flush begins; None while no sender lingers."""
         self._tasks = Tasks(self._sender_failed)
         self._senders: dict[int, asyncio.Task[Any]] = {}
         self._failure: BaseException | None = None
@@ -106,9 +106,9 @@ class Producer(Producing[Connection], AsyncClosing):
         self._expiry: asyncio.TimerHandle | None = None
         self._metadata_max_age_ms = metadata_max_age_ms
         self._looked_ms = cluster.runtime.clock.monotonic_ms()
-        """When it last looked whether topics have more partitions."""
+        """When the producer last looked for new partitions."""
         self._unanswered: dict[Connection, None] = {}
-        """Where requests went out that have no answers (acks=0)."""
+        """Connections on which requests without answers (acks=0) went out."""
 
     def _sender_failed(self, name: str, error: BaseException) -> None:
         self._failure = error
@@ -128,10 +128,10 @@ class Producer(Producing[Connection], AsyncClosing):
         headers: Headers = (),
         timestamp: int | None = None,
     ) -> asyncio.Future[Delivered]:
-        """Waits only for room in the buffer and for the topic's metadata; the future is the acknowledgement.
+        """Waits only for room in the buffer and for the topic's metadata; the returned future is the acknowledgement.
 
-        Without `partition` Kafka's partitioner chooses: murmur2 of the key, or one partition after another takes
-        a batch of records without one. `timestamp` is in milliseconds since the epoch, now by default.
+        Without `partition` Kafka's partitioner chooses: murmur2 of the key, or, for records without a key, another
+        partition for each batch. `timestamp` is in milliseconds since the epoch, now by default.
         """
         headers = tuple(headers.items() if isinstance(headers, Mapping) else headers)
         _check(key, value, headers, timestamp)
@@ -154,7 +154,7 @@ class Producer(Producing[Connection], AsyncClosing):
         batch = queue.open
         if batch is None or batch.bytes_counted + size > self._batch_bytes:
             if queue.batches:
-                self._sticky.move_on(topic)  # a full batch: keyless records go on to another partition
+                self._sticky.move_on(topic)  # the batch is full: records without a key go to another partition now
             batch = self._begin_batch(queue)
         stamp = self.cluster.runtime.clock.now_ms() if timestamp is None else timestamp
         batch.records.append(Record(len(batch.records), stamp, key, value, headers))
@@ -166,7 +166,7 @@ class Producer(Producing[Connection], AsyncClosing):
         return future
 
     def _refused(self, error: KafkaError) -> asyncio.Future[Delivered]:
-        """The future of a record that is not taken."""
+        """A future that has failed already, for a record that is refused."""
         future: asyncio.Future[Delivered] = asyncio.get_running_loop().create_future()
         future.set_exception(error)
         future.exception()  # as in `_settled`
@@ -182,14 +182,14 @@ class Producer(Producing[Connection], AsyncClosing):
         headers: Headers = (),
         timestamp: int | None = None,
     ) -> Delivered:
-        """Returns when the record is acknowledged. Raises `KafkaError` for one that is not."""
+        """Returns when the record is acknowledged. Raises `KafkaError` if it is given up."""
         return await (
             await self.append(topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp)
         )
 
     async def flush(self) -> None:
-        """Returns when every record taken so far is acknowledged or given up; their futures tell which. With acks=0,
-        when the brokers have read them."""
+        """Returns when every record taken so far is acknowledged or given up; their futures tell which. With acks=0 it
+        returns when the brokers have read the records."""
         hurried, self._hurried = self._hurried, None
         if hurried is not None:
             hurried.set_result(None)
@@ -202,7 +202,7 @@ class Producer(Producing[Connection], AsyncClosing):
             self._flushes -= 1
         unanswered, self._unanswered = self._unanswered, {}
         for connection in unanswered:
-            # A broker takes the requests of a connection in their order: those before this one are not in a buffer.
+            # A broker handles a connection's requests in order: this answer shows that it has read those before.
             with contextlib.suppress(ConnectionError):
                 await connection.send_nowait(metadata_request([]), timeout_ms=self._request_timeout_ms)
 
@@ -250,7 +250,7 @@ class Producer(Producing[Connection], AsyncClosing):
         self._expiry = asyncio.get_running_loop().call_later(max(0, left_ms) / 1000, self._expire)
 
     def _expire(self) -> None:
-        """One timer gives up what is late, whatever it waits for: an answer, a connection, a producer id."""
+        """One timer gives up late batches, whether they wait for an answer, a connection or a producer id."""
         self._expiry = None
         self._give_up_late(self._queues.values())
         deadlines = [queue.batches[0].deadline_ms for queue in self._queues.values() if queue.batches]
@@ -258,13 +258,13 @@ class Producer(Producing[Connection], AsyncClosing):
             self._expire_at(min(deadlines))
 
     def _wake(self, leader: int) -> None:
-        """Begins the sender of `leader` if it is not at work; NO_BROKER's sender looks for the leaders."""
+        """Starts the sender of `leader` if it is not running; the sender of NO_BROKER looks for leaders."""
         sender = self._senders.get(leader)
         if sender is None or sender.done():
             self._senders[leader] = self._tasks.begin(self._send_to(leader), f"producer to {leader}")
 
     async def _send_to(self, leader: int) -> None:
-        """Sends what `leader` leads until nothing is left."""
+        """Sends the batches of partitions that `leader` leads until none is left."""
         await self._linger()
         pause_ms = RETRY_BACKOFF_MS
         while ready := self._ready(leader, closed=False):
@@ -280,21 +280,21 @@ class Producer(Producing[Connection], AsyncClosing):
             pause_ms = min(2 * pause_ms, RETRY_BACKOFF_MAX_MS)
             await self._look_for_leaders(ready)
             self._wake_leaders()
-        # Whoever shares the metadata may have moved partitions away from this leader: nobody else would notice.
+        # Another user of the shared metadata may have moved partitions to new leaders: only this sender notices.
         self._wake_leaders()
 
     async def _linger(self) -> None:
-        """For `linger_ms`, or until somebody flushes."""
+        """Waits `linger_ms`, or until a flush begins."""
         if self._flushes or not self._linger_ms:
-            await asyncio.sleep(0)  # what is given in the same turn of the loop goes out together
+            await asyncio.sleep(0)  # records appended in the same turn of the loop go out together
             return
         if self._hurried is None:
             self._hurried = asyncio.get_running_loop().create_future()
         await within(self._hurried, self._linger_ms)
 
     def _wake_leaders(self) -> None:
-        """Wakes the senders of what is not under way. A sender with a batch under way looks again by itself: two others
-        would wake each other until it does."""
+        """Wakes the senders of partitions with no batch in flight. The sender of a batch in flight looks again by
+        itself; until it does, two other senders would only wake each other."""
         for queue in self._queues.values():
             if queue.batches and not queue.under_way:
                 self._wake(self.cluster.metadata.leader(queue.id))
@@ -315,7 +315,7 @@ class Producer(Producing[Connection], AsyncClosing):
         return await self._take(sent)
 
     def _look_for_partitions(self) -> None:
-        """Asks for metadata that have become old, beside the sending: topics may have more partitions."""
+        """Refreshes old metadata while sending goes on: topics may have new partitions."""
         now_ms = self._asking.monotonic_ms()
         if now_ms >= self._looked_ms + self._metadata_max_age_ms:
             self._looked_ms = now_ms
@@ -332,7 +332,7 @@ class Producer(Producing[Connection], AsyncClosing):
                 continue
             if error is not None:
                 future.set_exception(error)
-                future.exception()  # a caller who only counts on `flush` has no use for a log line as well
+                future.exception()  # asyncio logs an exception that nobody reads; a caller may rely on `flush` alone
             else:
                 stamp = produced.append_time if produced.append_time >= 0 else batch.records[index].timestamp
                 offset = produced.base_offset + index if produced.base_offset >= 0 else -1
@@ -346,7 +346,7 @@ class Producer(Producing[Connection], AsyncClosing):
 
 
 def _check(key: object, value: object, headers: Collection[tuple[object, object]], timestamp: object) -> None:
-    """What is no record is refused here: in a batch it would take the producer's other records with it."""
+    """Refuses values that no record can have: in a batch they would make its other records fail too."""
     for what, content in (("key", key), ("value", value), *((f"header {name!r}", held) for name, held in headers)):
         if content is not None and not isinstance(content, bytes | bytearray | memoryview):
             raise TypeError(f"a record's {what} is bytes or None, not {type(content).__name__}: encode it")

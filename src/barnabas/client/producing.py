@@ -35,12 +35,12 @@ from barnabas.wire.structs import Bytes
 NO_PRODUCER: Final = -1
 SEQUENCE_MASK: Final = 0x7FFFFFFF
 _LOST_BEFORE: Final = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
-"""The leader has lost what was acknowledged before (an unclean election): the batch is not the next one there."""
+"""The leader has lost acknowledged records (an unclean election): the batch's sequence is not the next one there."""
 _GAVE_UP: Final = -2
-"""The epoch of a partition that gave a numbered batch up: it no longer takes the producer id that the others share."""
+"""The epoch of a partition that gave a numbered batch up: it no longer uses the producer id that the others share."""
 _UNANSWERED: Final = Produced(ErrorCode.UNKNOWN_SERVER_ERROR)
 _NOT_ASKED: Final = Produced(ErrorCode.NONE)
-"""What is known of a batch that was sent with acks=0."""
+"""The acknowledgement of a batch sent with acks=0."""
 _LOOK_MS: Final = 1_000
 
 
@@ -52,14 +52,14 @@ class ProducerBatch:
     def __init__(self, deadline_ms: int = 0) -> None:
         self.records: list[Record] = []
         self.count = 0
-        """How many records are sealed in it."""
+        """How many records the sealed batch has."""
         self.bytes_counted = 0
         self.deadline_ms = deadline_ms
         self.encoded: Bytes | None = None
         self.receipts: list[Any] = []
-        """One a record, where the driver gives any."""
+        """One future for each record, if the driver gives any."""
         self.last_error: Exception | None = None
-        """What the last attempt to send it came to."""
+        """The error of the last attempt to send it."""
 
     @property
     def size(self) -> int:
@@ -75,15 +75,15 @@ class PartitionQueue:
         self.id = topic_partition
         self.batches: deque[ProducerBatch] = deque()
         self.open: ProducerBatch | None = None
-        """The youngest, while it takes records."""
+        """The newest batch, while it takes records."""
         self.producer_id = NO_PRODUCER
         self.epoch = -1
         self.next_sequence = 0
         self.under_way = False
-        """Somebody has its oldest batch in hand."""
+        """Its oldest batch is being sent."""
 
     def renumber(self, epoch: int = -1) -> None:
-        """The next sealed batch is the first of another producer id or epoch."""
+        """The next sealed batch is the first with another producer id or epoch."""
         self.producer_id, self.epoch, self.next_sequence = NO_PRODUCER, epoch, 0
 
     @property
@@ -134,20 +134,20 @@ class Producing(ABC, Generic[Connected]):
         self._transaction = transaction
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._unheard_of: set[str] = set()
-        """Topics that were not known when they got their first record: brokers may make them. One that was deleted
-        since is not asked to come back."""
+        """Topics unknown at their first record: brokers may create them. A topic that is deleted later is not
+        recreated."""
         self._sticky = StickyPartitioner(draw)
 
     @abstractmethod
     def _settled(
         self, queue: PartitionQueue, batch: ProducerBatch, produced: Produced, error: BaseException | None
     ) -> None:
-        """A batch, the oldest of its partition until now, is acknowledged, or given up with `error`."""
+        """Acknowledges the oldest batch of its partition, or gives it up with `error`."""
 
     # taking records
 
     def _size(self, key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]) -> int:
-        """What a record counts for. Raises `KafkaError` for one that no request may have."""
+        """The record's size in a batch. Raises `KafkaError` for a record too large for any request."""
         size = record_bytes(key, value, headers)
         if size > self._max_request_bytes:
             raise KafkaError(
@@ -172,7 +172,7 @@ class Producing(ABC, Generic[Connected]):
     # sending them
 
     def _ready(self, leader: int, *, closed: bool) -> list[PartitionQueue]:
-        """Partitions with a batch for `leader` and none under way; with `closed` only if it takes no more records."""
+        """Partitions with a batch for `leader` and none in flight; with `closed` only if it takes no more records."""
         metadata = self._asking.metadata
         return [
             queue
@@ -184,10 +184,10 @@ class Producing(ABC, Generic[Connected]):
         ]
 
     async def _post(self, leader: int, ready: Sequence[PartitionQueue]) -> InFlightProduce[Connected] | None:
-        """Sends the oldest batch of each partition in one request; they are under way until `_take`. None: not now.
+        """Sends the oldest batch of each partition in one request; they are in flight until `_take`. None: not now.
 
-        Meanwhile nobody else takes these partitions, even if their leader moves. Raises `KafkaError` for a refusal that
-        no other attempt will cure.
+        No other request takes these partitions meanwhile, even if their leader moves. Raises `KafkaError` for a refusal
+        that no retry cures.
         """
         if leader == NO_BROKER:
             for queue in ready:
@@ -219,8 +219,8 @@ class Producing(ABC, Generic[Connected]):
             raise
 
     def _sealed(self, leader: int, ready: Iterable[PartitionQueue]) -> list[tuple[PartitionQueue, ProducerBatch]]:
-        """What goes out in one request: the oldest batches of partitions that `leader` still leads, and that are still
-        prepared, as many as it may have, the oldest first, so that none waits for ever. The others are laid down."""
+        """The batches of one request: the oldest of each partition that `leader` still leads and that is still
+        prepared. As many as fit are taken, the oldest first, so that none waits for ever. The others stay queued."""
         metadata = self._asking.metadata
         batches: list[tuple[PartitionQueue, ProducerBatch]] = []
         room = self._max_request_bytes
@@ -237,7 +237,7 @@ class Producing(ABC, Generic[Connected]):
         return batches
 
     async def _take(self, sent: InFlightProduce[Connected]) -> bool:
-        """Waits for the answer. True when all its batches are settled, False when some are to be sent again."""
+        """Waits for the answer. True when all batches are settled, False when some must be sent again."""
         connection, ticket, batches = sent
         produced: dict[TopicPartition, Produced] | None = None
         try:
@@ -255,7 +255,7 @@ class Producing(ABC, Generic[Connected]):
         well = True
         for queue, batch in batches:
             if not queue.batches or queue.batches[0] is not batch:
-                continue  # its time was over meanwhile
+                continue  # it has expired meanwhile
             found = _NOT_ASKED if produced is None else produced.get(queue.id, _UNANSWERED)
             if found.acknowledged:
                 self._settle(queue, batch, None, found)
@@ -274,13 +274,13 @@ class Producing(ABC, Generic[Connected]):
         return well
 
     def _patience_ms(self, batches: Iterable[tuple[PartitionQueue, ProducerBatch]]) -> int:
-        """How long a driver that waits for one answer waits for this. An answer may be there unread when the batches'
-        time is over: nobody looked for it."""
+        """How long the driver waits for this answer. An answer may have arrived unread by the time its batches
+        expire."""
         left_ms = min(batch.deadline_ms for _, batch in batches) - self._asking.monotonic_ms()
         return max(_LOOK_MS, min(left_ms, self._request_timeout_ms + 5_000))
 
     def _unseal(self, queue: PartitionQueue) -> None:
-        """Nothing of what is sealed was appended: it is to be sealed anew."""
+        """The leader has appended none of the sealed batches: they are sealed anew."""
         for batch in queue.batches:
             if batch.encoded is not None:
                 batch.records = batch.records or records_of(batch.encoded, 0, len(batch.encoded))
@@ -289,8 +289,8 @@ class Producing(ABC, Generic[Connected]):
                     queue.next_sequence = (queue.next_sequence - batch.count) & SEQUENCE_MASK
 
     def _halve(self, queue: PartitionQueue) -> None:
-        """The oldest batch is too large for its topic, where no record needs to be: it goes out as two, as Kafka's
-        ``Sender`` splits it. The batch itself becomes the second: who waits for it waits for all of its records."""
+        """Splits the oldest batch, which is too large for its topic, in two, as Kafka's ``Sender`` does. The batch
+        itself becomes the second half, so that waiting for it still means waiting for all of its records."""
         self._unseal(queue)
         second = queue.batches[0]
         first = ProducerBatch(second.deadline_ms)
@@ -312,8 +312,8 @@ class Producing(ABC, Generic[Connected]):
         self._settled(queue, batch, produced, error)
 
     async def _look_for_leaders(self, queues: Iterable[PartitionQueue]) -> None:
-        """Asks once for newer metadata. Where no broker answers, batches wait until one does, or their time is over.
-        Raises `KafkaError` for a refusal that no other attempt will cure."""
+        """Asks once for newer metadata. If no broker answers, batches wait until one does or they expire. Raises
+        `KafkaError` for a refusal that no retry cures."""
         topics = list(dict.fromkeys(queue.id.topic for queue in queues))
         unheard_of = [topic for topic in topics if topic in self._unheard_of]
         try:
@@ -335,18 +335,18 @@ class Producing(ABC, Generic[Connected]):
         for queue in queues:
             queue.under_way = False
 
-    # what numbers a batch
+    # producer ids and sequences
 
     async def _prepare(self, ready: Sequence[PartitionQueue]) -> None:
-        """Before batches go out: their partitions are in the transaction, and have a producer id."""
+        """Adds the partitions to the transaction, and gives them a producer id, before their batches go out."""
         if self._transaction is not None:
             await self._transaction.add([queue.id for queue in ready])
         for queue in ready:
             await self._identify(queue)
 
     def _is_prepared(self, queue: PartitionQueue) -> bool:
-        """Whether what `_prepare` did still holds: if it was for a batch that has been given up meanwhile, the next one
-        may be another transaction's, or want another producer id."""
+        """Whether the work of `_prepare` still holds. If its batch has been given up meanwhile, the next batch may
+        belong to another transaction, or need another producer id."""
         if self._transaction is not None and queue.id not in self._transaction.added:
             return False
         return self._is_identified(queue)
@@ -355,7 +355,8 @@ class Producing(ABC, Generic[Connected]):
         return queue.producer_id != NO_PRODUCER or not self._idempotent
 
     async def _identify(self, queue: PartitionQueue) -> None:
-        """Gives a partition its producer id, shared by all that never gave a batch up: each counts its sequences."""
+        """Gives a partition its producer id. Those that never gave a batch up share one, with sequences of their
+        own."""
         if self._is_identified(queue):
             return
         if self._transaction is not None:
@@ -397,12 +398,12 @@ class Producing(ABC, Generic[Connected]):
 
 
 def _may_pass(error: KafkaError) -> bool:
-    """Whether another attempt may succeed. A leader that is not among the live brokers is being replaced."""
+    """Whether a retry may succeed. A leader that is not among the live brokers is being replaced."""
     return error.code.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE
 
 
 def _remember(error: Exception, queues: Iterable[PartitionQueue]) -> None:
-    """Notes why their oldest batches were not acknowledged this time."""
+    """Notes why the oldest batches of these partitions were not acknowledged this time."""
     for queue in queues:
         if queue.batches:
             queue.batches[0].last_error = error

@@ -35,9 +35,9 @@ class _Owned(NamedTuple):
 
     by_member: Assignment
     claimed_twice: set[TopicPartition]
-    """Claimed by two members in one generation: neither keeps it."""
+    """Partitions that two members claim in one generation: neither keeps them."""
     generation: int
-    """The highest that a member claims."""
+    """The highest generation that a member claims."""
 
 
 class AbstractStickyAssignor(Assignor):
@@ -50,7 +50,7 @@ class AbstractStickyAssignor(Assignor):
     def _assign(
         self, partition_counts: Mapping[str, int], members: Mapping[str, Subscription]
     ) -> tuple[Assignment, dict[TopicPartition, str]]:
-        """The assignment, and who is to get a partition that another member may still hold."""
+        """The assignment, and the new owner of each partition that another member may still hold."""
         claims = {member: self.claim(members[member]) for member in sorted(members)}
         owned = _owned(claims, partition_counts, members)
         if len({frozenset(subscription.topics) for subscription in members.values()}) <= 1:
@@ -63,7 +63,7 @@ class AbstractStickyAssignor(Assignor):
 def _owned(
     claims: Mapping[str, Claim], partition_counts: Mapping[str, int], members: Mapping[str, Subscription]
 ) -> _Owned:
-    """What members may keep: a partition that two claim goes to the later generation."""
+    """The partitions that members may keep: one that two members claim belongs to that of the later generation."""
     by_member: Assignment = {}
     owner: dict[TopicPartition, str] = {}
     claimed_twice: set[TopicPartition] = set()
@@ -74,7 +74,7 @@ def _owned(
         mine = by_member[member] = []
         for partition in partitions:
             if not 0 <= partition.partition < partition_counts.get(partition.topic, 0):
-                continue  # of a topic that was deleted, and perhaps made anew with fewer partitions
+                continue  # its topic was deleted, and perhaps created again with fewer partitions
             other = owner.get(partition)
             others = NO_GENERATION if other is None else members[other].generation
             if other is None or generation > others:
@@ -90,7 +90,7 @@ def _owned(
 
 
 def _transferred(members: Mapping[str, Subscription], assignment: Assignment) -> dict[TopicPartition, str]:
-    """Who gets a partition that another member has, by partition."""
+    """The new owner of each partition that another member has, by partition."""
     added: dict[TopicPartition, str] = {}
     revoked: set[TopicPartition] = set()
     for member, assigned in assignment.items():
@@ -107,7 +107,7 @@ class _Constrained:
         total = sum(partition_counts.values())
         self._owned = owned
         self._quota, self._larger_shares = divmod(total, len(owned.by_member))
-        """How much everybody gets at least; how many get one more."""
+        """How many partitions each member gets at least; how many members get one more."""
         self._larger = 0
         self._below_quota: list[str] = []
         self._at_quota: deque[str] = deque()
@@ -128,7 +128,7 @@ class _Constrained:
         )
 
     def _keep(self) -> set[TopicPartition]:
-        """Members keep as much of what they have as their share allows."""
+        """Lets members keep as many of their partitions as their quota allows."""
         kept: set[TopicPartition] = set()
         most = self._quota + (self._larger_shares > 0)
         for member, partitions in self._owned.by_member.items():
@@ -154,7 +154,7 @@ class _Constrained:
         return kept
 
     def _deal(self, partitions: Sequence[TopicPartition]) -> None:
-        """Deals one after the other to members below the quota, then one each to those who may have one more."""
+        """Deals partitions in turn to members below the quota, then one each to members that may have one more."""
         turn = 0
         for partition in partitions:
             if self._below_quota:
@@ -227,7 +227,7 @@ class _General:
         self._balance()
 
     def _previous_owners(self, claims: Mapping[str, Claim], generation: int) -> dict[TopicPartition, str]:
-        """By partition the last who had it in a generation before the highest."""
+        """By partition its last owner in a generation before the highest."""
         found: dict[TopicPartition, tuple[int, str]] = {}
         for member, (partitions, since) in claims.items():
             had = NO_GENERATION if since is None else since
@@ -268,14 +268,14 @@ class _General:
         self.assignment |= fixed
 
     def _takes_part(self, member: str) -> bool:
-        """Whether anything may be moved to it, or away from it."""
+        """Whether partitions may be moved to this member, or away from it."""
         partitions = self.assignment[member]
         if len(partitions) < sum(self._counts[topic] for topic in self._topics[member]):
             return True
         return any(len(self._readers[partition.topic]) >= 2 for partition in partitions)
 
     def _is_balanced(self) -> bool:
-        """Whether no member could take a partition from one that has two more than it."""
+        """Whether no member could take a partition from a member that has at least two more."""
         ordered = self._by_load()
         if not ordered or len(self.assignment[ordered[0]]) >= len(self.assignment[ordered[-1]]) - 1:
             return True
@@ -290,7 +290,7 @@ class _General:
         return True
 
     def _reassign(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Moves partitions to members who have fewer, until none moves. Returns whether any moved."""
+        """Moves partitions to members that have fewer, until none moves. Returns whether any moved."""
         moved = False
         modified = True
         while modified:
@@ -325,7 +325,7 @@ class _General:
 
 
 def _unevenness(assignment: Assignment) -> int:
-    """The sum of the differences between any two members."""
+    """The sum, over all pairs of members, of the difference of their partition counts."""
     sizes = sorted(len(partitions) for partitions in assignment.values())
     return sum(size * (2 * index - len(sizes) + 1) for index, size in enumerate(sizes))
 
@@ -359,7 +359,7 @@ class StickyAssignor(AbstractStickyAssignor):
         try:
             return _read_claim(subscription.user_data)
         except (struct.error, UnicodeDecodeError):
-            return Claim((), NO_GENERATION)  # what cannot be read is as if it had not been said, as in Kafka
+            return Claim((), NO_GENERATION)  # unreadable user data counts as none, as in Kafka
 
 
 def _read_claim(data: bytes) -> Claim:
@@ -394,7 +394,7 @@ class CooperativeStickyAssignor(AbstractStickyAssignor):
         self._generation = generation
 
     def user_data(self) -> bytes | None:
-        """``COOPERATIVE_STICKY_ASSIGNOR_USER_DATA_V0``: the generation, for those who read no newer subscription."""
+        """``COOPERATIVE_STICKY_ASSIGNOR_USER_DATA_V0``: the generation, for leaders that read old subscriptions."""
         return _INT.pack(self._generation)
 
     def claim(self, subscription: Subscription) -> Claim:

@@ -54,18 +54,18 @@ class Transaction(Generic[Connected]):
     ) -> None:
         self.identity = identity
         self.answer_lost = False
-        """Whether an answer was lost, whose request may yet arrive late: the next transaction needs another epoch."""
+        """Whether an unanswered request may still arrive: if so, the next transaction needs another epoch."""
         self.is_empty = True
-        """Whether nothing was added through this object; another process may have added something."""
+        """Whether nothing was added through this object; another process may have added partitions."""
         self.added: dict[TopicPartition, None] = {}
         self._asking = asking
         self._timeout_ms = timeout_ms
         self._coordinators: dict[tuple[int, str], Connected] = {}
 
     async def initialize(self, transaction_timeout_ms: int) -> None:
-        """Takes another epoch: whoever had the id is fenced, and what they left open is aborted.
+        """Takes another epoch: the id's former producer is fenced, and its open transaction is aborted.
 
-        Where the identity has a producer id, only if it is still the newest (KIP-360).
+        If the identity has a producer id, this succeeds only if that is still the newest (KIP-360).
         """
         answer = await self._ask(lambda: init_producer_id_request(self.identity, transaction_timeout_ms))
         self.identity = TransactionIdentity(self.identity.transactional_id, answer.producer_id, answer.producer_epoch)
@@ -99,9 +99,9 @@ class Transaction(Generic[Connected]):
         await self._ask(lambda: request, group=group.group)
 
     async def end(self, *, committed: bool) -> None:
-        """Commits or aborts. Returns when the coordinator has decided so; asking again after that changes nothing.
+        """Commits or aborts. Returns when the coordinator has decided so; a repeated call changes nothing.
 
-        An abort of what is committed, or of nothing, does nothing. A commit of either is `ProducerFenced`.
+        An abort of an empty or committed transaction does nothing; a commit where none is open is `ProducerFenced`.
         """
         try:
             await self._ask(lambda: end_request(self.identity, committed=committed))
@@ -110,9 +110,9 @@ class Transaction(Generic[Connected]):
                 raise
 
     async def written(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionProducer]:
-        """What leaders have of this producer id and epoch; partitions that have nothing are left out.
+        """What leaders know of this producer id and epoch; partitions without any such record are left out.
 
-        Asks with DescribeProducers (KIP-664), for which a broker wants the permission to read the topic.
+        Asks with DescribeProducers (KIP-664), which needs the permission to read the topic.
         """
         asking = self._asking
         wanted = list(partitions)
@@ -146,9 +146,9 @@ class Transaction(Generic[Connected]):
         return found
 
     async def partitions(self) -> list[TopicPartition]:
-        """All that any process added to the open transaction; none if it is not open, or another epoch's.
+        """All partitions that any process added to the open transaction; none if it is not open, or another epoch's.
 
-        A group's offsets count as the partition of ``__consumer_offsets``.
+        Committed offsets count as their partition of ``__consumer_offsets``.
         """
         name = self.identity.transactional_id
 
@@ -191,7 +191,7 @@ class Transaction(Generic[Connected]):
             except KafkaError as error:
                 if not error.code.retriable or asking.monotonic_ms() + pause_ms >= deadline:
                     raise
-            except BaseException as error:  # also where who waits is interrupted: nobody takes the answer
+            except BaseException as error:  # also when the waiting task is cancelled: nobody takes the answer
                 self.answer_lost = True
                 if not isinstance(error, OSError) or asking.monotonic_ms() + pause_ms >= deadline:
                     raise

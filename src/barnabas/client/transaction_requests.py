@@ -25,7 +25,7 @@ REQUEST_RETRY_MS: Final = 5
 LAST_CLIENT_VERSION_OF_ADD_PARTITIONS: Final = 3
 
 ONGOING: Final = "Ongoing"
-"""The state of a transaction that partitions were added to and that was not ended, as brokers name it."""
+"""A broker's name for the state of a transaction that has partitions and has not ended."""
 
 FENCED: Final = frozenset(
     {
@@ -36,7 +36,7 @@ FENCED: Final = frozenset(
         ErrorCode.INVALID_TXN_STATE,
     }
 )
-"""Answers of the coordinator after which a producer is of no use."""
+"""The coordinator's errors after which a producer is unusable."""
 
 
 class TransactionIdentity(NamedTuple):
@@ -68,7 +68,7 @@ class PartitionProducer(NamedTuple):
 
 
 def init_producer_id_request(identity: TransactionIdentity, timeout_ms: int) -> InitProducerIdRequest:
-    """A producer id, or for one that has an id already another epoch (KIP-360)."""
+    """Asks for a producer id, or, with an id, for another epoch (KIP-360)."""
     return InitProducerIdRequest(identity.transactional_id, timeout_ms, identity.producer_id, identity.epoch)
 
 
@@ -123,19 +123,19 @@ def end_request(identity: TransactionIdentity, *, committed: bool) -> EndTxnRequ
 
 
 def version_for(request: Any, best: int) -> int:
-    """The version to send: from version 4 on AddPartitionsToTxn is what brokers ask each other."""
+    """The version to send: from version 4 on AddPartitionsToTxn is a request between brokers."""
     if isinstance(request, AddPartitionsToTxnRequest):
         return min(best, LAST_CLIENT_VERSION_OF_ADD_PARTITIONS)
     return best
 
 
 _OF_SOME: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED)
-"""What is said of single partitions while others have another error, which was found later."""
+"""Errors of absent topics, and of partitions not attempted for their sake; any other error comes first."""
 
 
 def errors_of(response: Any) -> list[ErrorCode]:
-    """All errors that an answer to one of the requests above holds, or to an OffsetCommit; first what was wrong with
-    all of it, such as its coordinator, then topics that are not there, and what was not attempted for that."""
+    """All errors in the answer to one of the requests above, or to an OffsetCommit. Errors of the whole request, such
+    as its coordinator's, come first; then absent topics, and partitions not attempted for their sake."""
     if hasattr(response, "results_by_topic_v3_and_below"):
         numbers = [
             partition.partition_error_code
@@ -162,7 +162,7 @@ def describe_producers_request(partitions: Iterable[TopicPartition]) -> Describe
 def read_describe_producers(
     response: Any, identity: TransactionIdentity
 ) -> dict[TopicPartition, PartitionProducer | KafkaError | None]:
-    """By partition what `identity` has written there, None where it has not."""
+    """By partition what `identity` has written there, None if nothing."""
     found: dict[TopicPartition, PartitionProducer | KafkaError | None] = {}
     for topic in response.topics:
         for partition in topic.partitions:
@@ -185,7 +185,7 @@ def read_describe_producers(
 
 
 def read_describe_transactions(response: Any, identity: TransactionIdentity) -> list[TopicPartition] | KafkaError:
-    """The partitions of the open transaction of `identity`; none where it is not open, or another's."""
+    """The partitions of the open transaction of `identity`; none if it is not open, or another producer's."""
     found = response.transaction_states[0]
     code = ErrorCode(found.error_code)
     if code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:

@@ -115,7 +115,7 @@ class TransactionalProducer(Producer):
         return self
 
     async def close(self) -> None:
-        """Aborts what is open."""
+        """Aborts an open transaction."""
         if self.state in (State.IN_TRANSACTION, State.SPOILT):
             await and_then(self.abort_transaction(), super().close)
         else:
@@ -131,12 +131,12 @@ class TransactionalProducer(Producer):
             yield self
             await self.commit_transaction()
         except GeneratorExit:
-            raise  # a coroutine that is thrown away waits for nothing
+            raise  # a discarded coroutine may not await
         except BaseException as error:
             refused = isinstance(error, KafkaError) and not error.code.retriable
             if refused or self.state is not State.COMMITTING:
                 await self._abort_after_trouble()
-            raise  # else whether it is committed is not known: `commit_transaction` may ask again
+            raise  # else the outcome is unknown: `commit_transaction` may ask again
 
     async def _abort_after_trouble(self) -> None:
         if self.state is State.COMMITTING:
@@ -148,7 +148,7 @@ class TransactionalProducer(Producer):
                 logger.warning("transactional id %r: the transaction was not aborted: %s", self._id, error)
 
     async def init_transactions(self) -> None:
-        """Takes the transactional id over: an open transaction of whoever had it is aborted, and they are fenced."""
+        """Takes the transactional id over: its former producer is fenced, with its open transaction aborted."""
         self._expect(State.UNINITIALIZED)
         await self._take_epoch()
         self.state = State.READY
@@ -184,8 +184,8 @@ class TransactionalProducer(Producer):
     ) -> None:
         """Commits offsets (of the next record to read) for `group` with the transaction.
 
-        With a consumer's `group_metadata` it does so only while that is a member of the group, in its generation: a
-        consumer that lost its partitions to another one does not commit for them (KIP-447).
+        With a consumer's `group_metadata` this succeeds only while that consumer is a member in that generation: a
+        consumer that lost its partitions to another cannot commit for them (KIP-447).
         """
         self._expect(State.IN_TRANSACTION)
         if isinstance(group, str):
@@ -198,10 +198,10 @@ class TransactionalProducer(Producer):
             raise
 
     async def commit_transaction(self) -> None:
-        """Waits for every record, then commits. Raises what spoilt the transaction; then nothing of it counts.
+        """Waits for every record, then commits. Raises the error that spoilt the transaction; then it is not committed.
 
-        Where the coordinator does not answer in time (``OSError``, or an error that is retriable), or who waits is
-        interrupted, the outcome is open: the same call may ask again.
+        If the coordinator does not answer in time (``OSError``, or a retriable error), or the waiting task is
+        cancelled, the outcome is open: the same call may ask again.
         """
         if self.state is not State.COMMITTING:
             self._expect(State.IN_TRANSACTION)
@@ -212,15 +212,16 @@ class TransactionalProducer(Producer):
         await self._end(committed=True)
 
     async def abort_transaction(self) -> None:
-        """Drops what was not sent, and the brokers what was."""
+        """Drops the records that were not sent, and has the brokers abort those that were."""
         self._expect(State.IN_TRANSACTION)
         self.state = State.ABORTING
         await self._flushed()
         await self._end(committed=False)
 
     async def _flushed(self) -> None:
-        """Until nothing is left, also of what other tasks give meanwhile: it belongs to this transaction. So does what
-        is asked for batches that were given up: partitions that are added behind the end begin another transaction."""
+        """Waits until no record is left, including those that other tasks append meanwhile: they belong to this
+        transaction. Waits also for AddPartitionsToTxn requests of batches that were given up: one that arrives after
+        the end begins another transaction."""
         while self._adding is not None or any(queue.batches for queue in self._queues.values()):
             await (self.flush() if self._adding is None else asyncio.shield(self._adding))
 
@@ -249,7 +250,7 @@ class TransactionalProducer(Producer):
         self.state = State.READY
 
     async def _take_epoch(self) -> None:
-        """Takes another epoch, in which no request of the one before is accepted; the first time also an id."""
+        """Takes another epoch, so that requests of the old one are refused; the first time also an id."""
         try:
             await self._coordinated.initialize(self._transaction_timeout_ms)
         except ProducerFenced as error:
@@ -258,13 +259,13 @@ class TransactionalProducer(Producer):
         for queue in self._queues.values():
             queue.renumber()
 
-    # what the sending of batches asks for
+    # called while batches are sent
 
     async def _prepare(self, ready: Sequence[PartitionQueue]) -> None:
         """Puts partitions into the transaction, and the producer's epoch, before their batches go out.
 
-        While it waits the batches may be given up, and the next transaction begin, which has none of the partitions: so
-        what is wanted is said anew each time. Asking for nothing would not wait, and nothing else would ever run.
+        While this waits its batches may be given up, and the next transaction, which has none of the partitions, may
+        begin: so each round names the partitions anew. A round without any would not wait, and no other task would run.
         """
         added = self._coordinated.added
         while lacking := [queue.id for queue in ready if queue.batches and queue.id not in added]:
