@@ -33,20 +33,20 @@ class CoordinatorLog(Protocol):
         ...
 
     def replicated(self, topic_partition: TopicPartition, timeout_ms: int) -> Awaitable[None]:
-        """Waits until all that the log has now is replicated. Raises `KafkaError`."""
+        """Waits until the log is replicated up to its present end. Raises `KafkaError`."""
         ...
 
     def read(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> Stretch:
-        """Batches from `offset` on, or from the log's start where that is later; none at the log's end.
+        """Batches from `offset` on, or from the log's start if that is later; none at the log's end.
 
-        Raises `KafkaError`: CORRUPT_MESSAGE where no batch can be found at `offset`.
+        Raises `KafkaError`: CORRUPT_MESSAGE if no batch can be found at `offset`.
         """
         ...
 
     def start_offset(self, topic_partition: TopicPartition) -> int:
-        """Where the log begins. Raises `KafkaError`."""
+        """The log's start offset. Raises `KafkaError`."""
         ...
 
     def next_segment(self, topic_partition: TopicPartition, offset: int) -> int | None:
-        """Where the first segment behind `offset` begins; None in the last one. Raises `KafkaError`."""
+        """The base offset of the first segment after `offset`; None in the last segment. Raises `KafkaError`."""
         ...

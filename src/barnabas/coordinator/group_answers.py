@@ -56,7 +56,7 @@ def partition_for(group_id: str, partition_count: int) -> int:
 
 
 def offset_commit_error(error: ErrorCode) -> ErrorCode:
-    """The error of a failed append as a client that commits offsets knows it."""
+    """The error that a client gets when the append of its committed offsets fails."""
     if error is ErrorCode.NETWORK_EXCEPTION:
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     if error in _NOT_AVAILABLE:
@@ -69,7 +69,7 @@ def offset_commit_error(error: ErrorCode) -> ErrorCode:
 
 
 def group_store_error(error: ErrorCode) -> ErrorCode:
-    """The error for members of a group whose record could not be written."""
+    """The error that members get when the group's record could not be written."""
     if error in _NOT_AVAILABLE:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if error in _NOT_COORDINATOR:

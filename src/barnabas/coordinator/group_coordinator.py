@@ -54,7 +54,7 @@ from barnabas.wire.records import Record, build_batch
 logger = logging.getLogger(__name__)
 
 PROTOCOLS_MAX: Final = 100
-"""Of one member: each member that joins is compared with all others in all of theirs. Clients have five at most."""
+"""Per member: a joining member's protocols are compared with all those of all others. Clients have five at most."""
 COMPRESSION_CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
 Verify: TypeAlias = Callable[[TopicPartition], Awaitable[ErrorCode]]
@@ -89,19 +89,19 @@ class GroupCoordinator:
         self._tasks.begin(self._expire_offsets(), "offsets-expiry")
 
     def shutdown(self) -> None:
-        """Answers all that wait. The background stories end with the broker's tasks."""
+        """Answers all waiting requests. The background tasks end with the broker's."""
         self._active = False
         for number in list(self._partitions):
             self._unload(number)
 
     @property
     def owned(self) -> list[OffsetsPartition]:
-        """The partitions that this broker coordinates and has read."""
+        """The partitions that this broker coordinates and has loaded."""
         return [partition for partition in self._partitions.values() if not partition.loading]
 
     @property
     def hosted(self) -> list[OffsetsPartition]:
-        """The partitions that this broker coordinates, with those that it still reads."""
+        """The partitions that this broker coordinates, including those that it still loads."""
         return list(self._partitions.values())
 
     def partition_for(self, group_id: str) -> int:
@@ -112,12 +112,12 @@ class GroupCoordinator:
         if not self._epochs.elected(number, leader_epoch):
             return
         if number in self._partitions:
-            return  # this broker led before, too, and nobody else wrote anything in between
+            return  # this broker has led all the time: no other has written to the log
         partition = self._partitions[number] = OffsetsPartition(number, leader_epoch, self.limits)
         self._tasks.begin(self._load(partition), f"load {GROUP_METADATA_TOPIC}-{number}")
 
     def resigned(self, number: int, leader_epoch: int | None) -> None:
-        """Forgets the partition: another broker leads it, or (None) it is gone from here."""
+        """Forgets the partition: another broker leads it, or (None) it is no longer on this broker."""
         if not self._epochs.resigned(number, leader_epoch):
             return
         self._unload(number)
@@ -126,7 +126,7 @@ class GroupCoordinator:
         return self._partitions.get(partition.partition) is partition
 
     async def _load(self, partition: OffsetsPartition) -> None:
-        """Reads the partition's log to its end; ends early when the partition is lost meanwhile."""
+        """Reads the partition's log to its end; ends early when this broker loses the partition."""
         key = TopicPartition(GROUP_METADATA_TOPIC, partition.partition)
         began_ms = self._clock.monotonic_ms()
         try:
@@ -140,7 +140,7 @@ class GroupCoordinator:
                 turns=self._turns,
             )
         except KafkaError as error:
-            # This broker leads no more, or its disk failed: in both cases another will coordinate these groups.
+            # This broker no longer leads, or its disk failed: in both cases another will coordinate these groups.
             logger.warning("groups of %s are not loaded: %s", key, error)
             if self._is_current(partition):
                 self._unload(partition.partition)
@@ -165,10 +165,10 @@ class GroupCoordinator:
             self._carry_out(partition, group, group.unloaded(now))
         logger.info("unloaded %d groups of %s-%d", len(partition.groups), GROUP_METADATA_TOPIC, number)
 
-    # --- which groups are here --------------------------------------------------------------------------------
+    # --- groups of this broker --------------------------------------------------------------------------------
 
     def _partition_of(self, group_id: str, *, may_be_empty: bool = False) -> OffsetsPartition:
-        """The loaded partition that holds the group; otherwise raises what the client is to be told."""
+        """The loaded partition that holds the group; otherwise raises the client's error."""
         if not group_id and not may_be_empty:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         if not self._active:
@@ -210,8 +210,8 @@ class GroupCoordinator:
             self._tasks.begin(_raised(error), "group store")
 
     def _set_timer(self, partition: OffsetsPartition, group: Group, set_ms: int | None = None) -> None:
-        """Sets the group's timer, which goes off at its next deadline, or earlier where that has moved on. `set_ms` is
-        the earliest deadline that is new: while there is a timer, nobody has to look at all members."""
+        """Sets the group's timer for its next deadline; it may go off too early when that deadline has moved. `set_ms`
+        is the earliest new deadline: with it a running timer is adjusted without a look at all members."""
         if group in self._timers:
             handle, timed_ms = self._timers[group]
             if group.state is not DEAD and (set_ms is None or timed_ms <= set_ms):
@@ -263,13 +263,13 @@ class GroupCoordinator:
     # --- membership -------------------------------------------------------------------------------------------
 
     def new_member_id(self, client_id: str, group_instance_id: str | None) -> str:
-        """An id as Kafka makes it: the instance's or client's name and a UUID."""
+        """A new member id as Kafka makes it: the instance's or client's name and a UUID."""
         digits = bytes(self._entropy.uuid()).hex()
         uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
         return f"{(client_id if group_instance_id is None else group_instance_id)[:MEMBER_NAME_MAX]}-{uuid}"
 
     async def join(self, group_id: str, join: Join) -> JoinResult:
-        """Returns when the generation begins, or at once with what is wrong."""
+        """Returns when the generation begins, or at once with an error."""
         partition = self._partition_of(group_id)
         if not self.limits.min_session_timeout_ms <= join.session_timeout_ms <= self.limits.max_session_timeout_ms:
             return JoinResult(ErrorCode.INVALID_SESSION_TIMEOUT, join.member_id)
@@ -289,7 +289,7 @@ class GroupCoordinator:
             partition = self._partition_of(group_id)
         except KafkaError as error:
             if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                # A rebalance under way is lost with the old coordinator's memory: the member has to join anew.
+                # The old coordinator's rebalance is lost with its memory: the member has to join anew.
                 return SyncResult(ErrorCode.REBALANCE_IN_PROGRESS)
             raise
         group = partition.groups.get(group_id)
@@ -304,7 +304,7 @@ class GroupCoordinator:
             partition = self._partition_of(group_id)
         except KafkaError as error:
             if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                return ErrorCode.NONE  # a member has its whole session timeout again once the group is loaded
+                return ErrorCode.NONE  # once the group is loaded each member's session timeout begins anew
             raise
         group = partition.groups.get(group_id)
         if group is None:
@@ -312,7 +312,7 @@ class GroupCoordinator:
         return group.heartbeat(member_id, group_instance_id, generation_id, self._now())
 
     def leave(self, group_id: str, leavers: Sequence[Leaver]) -> list[ErrorCode]:
-        """Each leaver's outcome, in their order."""
+        """The result for each leaving member, in order."""
         partition = self._partition_of(group_id)
         group = partition.groups.get(group_id)
         if group is None:
@@ -334,7 +334,7 @@ class GroupCoordinator:
         generation_id: int,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
     ) -> dict[TopicPartition, ErrorCode]:
-        """Each partition's outcome once the commit is in the log."""
+        """The result for each partition once the commit is in the log."""
         partition = self._partition_of(group_id, may_be_empty=True)
         now = self._now()
         if group_id not in partition.groups and generation_id >= 0:
@@ -354,7 +354,7 @@ class GroupCoordinator:
     def _commit(
         self, partition: OffsetsPartition, group: Group, offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> asyncio.Future[ErrorCode]:
-        """Writes offsets, which count when they are in the log, even if the committer is gone by then."""
+        """Writes offsets. They count once they are in the log, even if the committing member is gone by then."""
         told: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
 
         def written(record_offset: int | None, error: BaseException | None) -> None:
@@ -370,7 +370,7 @@ class GroupCoordinator:
         return told
 
     def _drop_if_nothing(self, partition: OffsetsPartition, group: Group) -> None:
-        """Drops a group at once that a request named and that did not come about."""
+        """Drops a group that was created for a request and has stayed empty."""
         if group.generation_id == 0 and partition.groups.get(group.group_id) is group:
             group.maybe_die(self._now())
             if group.state is DEAD:
@@ -394,7 +394,7 @@ class GroupCoordinator:
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         verify: Verify,
     ) -> dict[TopicPartition, ErrorCode]:
-        """Each partition's outcome once the offsets are in the log. They count when the transaction is committed."""
+        """The result for each partition once the offsets are in the log. They count when the transaction commits."""
         self._partition_of(group_id)
         error = await verify(TopicPartition(GROUP_METADATA_TOPIC, self.partition_for(group_id)))
         if error is not ErrorCode.NONE:
@@ -427,9 +427,9 @@ class GroupCoordinator:
         return outcome
 
     def transaction_completed(self, producer_id: int, numbers: Iterable[int], committed: bool) -> None:
-        """Takes up a marker that is replicated in these partitions: the transaction's offsets count now, or never.
+        """Applies a replicated marker of these partitions: the transaction's offsets count from now on, or never.
 
-        A partition that is being loaded finds the marker in its log.
+        A partition that is still loading finds the marker in its log.
         """
         for number in numbers:
             partition = self._partitions.get(number)
@@ -458,7 +458,7 @@ class GroupCoordinator:
     async def delete_offsets(
         self, group_id: str, topic_partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Forgets offsets of a group; of one with members only those of topics that it does not read."""
+        """Deletes offsets of a group; if it has members, only those of topics to which none subscribes."""
         partition = self._partition_of(group_id)
         group = partition.groups.get(group_id)
         if group is None or group.state is DEAD:
@@ -474,8 +474,8 @@ class GroupCoordinator:
         return outcome
 
     async def partitions_deleted(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """Forgets what was committed for deleted topics, before there are topics of these names again: whoever reads
-        them is not to begin where the old ones were left, and what is committed for them is not to be forgotten."""
+        """Deletes the committed offsets of deleted topics before topics of these names are created again: readers of
+        the new topics must not begin at old offsets, and new commits must not be deleted."""
         deleted = dict.fromkeys(topic_partitions)
         looked_at = 0
         for partition in list(self._partitions.values()):
@@ -490,11 +490,11 @@ class GroupCoordinator:
     async def _clean_up(
         self, partition: OffsetsPartition, group: Group, keys: Iterable[TopicPartition], *, is_waited_for: bool = False
     ) -> None:
-        """Forgets offsets, and the group itself when nothing is left of it; writes tombstones to the log.
+        """Deletes offsets, and the group itself if it is empty then; writes tombstones to the log.
 
-        Where nobody waits to hear that they are replicated, a slow follower is not to hold up what is forgotten next.
-        Who waits is told NOT_COORDINATOR where another leads the log by then, and still has what is to be forgotten;
-        Kafka's is told that it is gone (``GroupMetadataManager.cleanupGroupMetadata``).
+        If no client waits, replication is not awaited: a slow follower must not delay the next deletion. A waiting
+        client gets NOT_COORDINATOR if another broker leads the log by then and still has the offsets; Kafka reports
+        success (``GroupMetadataManager.cleanupGroupMetadata``).
         """
         tombstones = group.offsets.remove(keys)
         last = group.maybe_die(self._now())
@@ -506,8 +506,8 @@ class GroupCoordinator:
             self._set_timer(partition, group)
         if not tombstones:
             return
-        # Too few replicas in sync to acknowledge tombstones do not keep the leader from writing them: whoever asked for
-        # them hears that what they bury is gone.
+        # With too few in-sync replicas the leader writes the tombstones unacknowledged: the client is told that the
+        # deletion succeeded.
         required = (self._config.number("offsets.commit.required.acks"),) if is_waited_for else ()
         for acks in (*required, ACKS_OF_LEADER):
             try:
@@ -516,7 +516,7 @@ class GroupCoordinator:
             except KafkaError as error:
                 if is_waited_for and offset_commit_error(error.code) is ErrorCode.NOT_COORDINATOR:
                     raise KafkaError(ErrorCode.NOT_COORDINATOR) from None
-                # The log still has them: they come back with the next load, and their time is over then too.
+                # The log still has the offsets: the next load brings them back, and they expire again.
                 logger.warning("tombstones of group %s were not written: %s", group.group_id, error)
                 if error.code is not ErrorCode.NOT_ENOUGH_REPLICAS:
                     break
@@ -528,7 +528,7 @@ class GroupCoordinator:
             await self.expire_offsets()
 
     async def expire_offsets(self) -> None:
-        """Forgets every offset whose retention is over, and groups of which nothing is left."""
+        """Deletes every expired offset, and groups that are empty then."""
         retention_ms = self._config.number("offsets.retention.minutes") * 60_000
         looked_at = 0
         for partition in self.owned:
@@ -543,7 +543,7 @@ class GroupCoordinator:
     # --- administration ---------------------------------------------------------------------------------------
 
     def describe_group(self, group_id: str) -> GroupSummary:
-        """A group that is not known is described as dead."""
+        """Describes a group; an unknown one is Dead."""
         try:
             group = self._partition_of(group_id, may_be_empty=True).groups.get(group_id)
         except KafkaError as error:
@@ -553,7 +553,7 @@ class GroupCoordinator:
     def list_groups(
         self, states: Iterable[str] = (), types: Iterable[str] = ()
     ) -> tuple[ErrorCode, list[GroupOverview]]:
-        """Groups of this broker, in the given states and of the given types where any are given."""
+        """Groups of this broker, filtered by the given states and types, if any."""
         if not self._active:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
         wanted_states = {state.lower() for state in states}

@@ -10,13 +10,13 @@ from barnabas.coordinator.offsets_records import StoredMember
 from barnabas.model.errors import ErrorCode
 
 MEMBER_NAME_MAX: Final = 8_000
-"""Characters of a client's name in its member id. With its UUID that is a string, of 32,767 bytes at most: of a longer
-one the group's leader could not be told, and its connection would be closed."""
+"""Characters of a client's name in its member id. With the UUID the id is a string of at most 32,767 bytes: a longer
+one does not fit into the answer to the group's leader, whose connection would be closed."""
 UNKNOWN_MEMBER_ID: Final = ""
 NO_GENERATION: Final = -1
 
 Ticket: TypeAlias = Hashable
-"""Identifies a request that waits."""
+"""Identifies a waiting request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Member:
 
     @property
     def may_expire(self) -> bool:
-        """Whether its session may end: not while a request of the member waits here, except in its very first join."""
+        """Whether its session may end: not while a request of the member waits, except its very first join."""
         return self.is_new or (self.join_ticket is None and self.sync_ticket is None)
 
     def metadata(self, protocol_name: str) -> bytes:
@@ -126,7 +126,7 @@ class Member:
         raise AssertionError(f"{self.member_id} does not speak {protocol_name}, which was chosen by all")
 
     def vote(self, candidates: Iterable[str]) -> str:
-        """The first of its protocols that every member speaks."""
+        """The first of its protocols that every member supports."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     def stored(self, protocol_name: str, assignment: bytes) -> StoredMember:

@@ -40,35 +40,35 @@ class GroupMembership:
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
         self.pending_members: dict[str, int] = {}
-        """Ids given out with MEMBER_ID_REQUIRED, and until when they may come back."""
+        """Ids given out with MEMBER_ID_REQUIRED, and when they expire."""
         self.subscribed_topics: frozenset[str] | None = None
-        """None where it is not known: no consumer group, or a subscription that cannot be read."""
+        """None if unknown: no consumer group, or an unreadable subscription."""
         self.offsets = GroupOffsets(group_id)
         self._speakers: dict[str, int] = {}
-        """How many members speak each protocol: a join that asked each of the others would be dear in a large group."""
+        """How many members support each protocol: a count by each join would be expensive in a large group."""
         self._joining = 0
-        """How many members wait for their join's answer."""
+        """How many members wait for the answer to their JoinGroup."""
         self._pending_sync: dict[str, None] = {}
         self._assigned_generation = NO_GENERATION
-        """The generation whose assignments were brought last."""
+        """The generation of the last assignments."""
         self._new_member_added = False
         self._rebalance_deadline_ms: int | None = None
         self._initial_delay_left_ms: int | None = None
-        """How much longer the first rebalance may be put off; None in every later one."""
+        """How much longer the first rebalance may be delayed; None in every later one."""
         self._sync_deadline_ms: int | None = None
         self._scheduled_ms: int | None = None
-        """The earliest of a member's deadlines that was set since the last decision."""
+        """The earliest deadline of a member that was set since the last decision."""
         self._outcome = GroupDecision()
 
     @property
     def awaits_sync(self) -> bool:
-        """Whether members of this generation have not asked for their share yet."""
+        """Whether some members of this generation have not sent SyncGroup yet."""
         return bool(self._pending_sync)
 
-    # --- what the log says ------------------------------------------------------------------------------------
+    # --- the log's records ------------------------------------------------------------------------------------
 
     def restore(self, stored: StoredGroup, now: Now) -> None:
-        """Takes up the log's record of the group's members. Committed offsets stay."""
+        """Applies the log's record of the group's members. Committed offsets stay."""
         self.state = STABLE if stored.members else EMPTY
         self.generation_id = stored.generation_id
         self.protocol_type = stored.protocol_type or None
@@ -104,7 +104,7 @@ class GroupMembership:
         self.subscribed_topics = self._computed_subscribed_topics()
 
     def forget_members(self, now: Now) -> None:
-        """Takes up the log's tombstone for the group: only committed offsets are left."""
+        """Applies the log's tombstone of the group: only committed offsets are left."""
         self.restore(StoredGroup(self.group_id, "", 0, None, None, now.wall_ms, ()), now)
 
     # --- members ----------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ class GroupMembership:
             self._scheduled_ms = deadline_ms
 
     def _count_speaker(self, protocols: Iterable[tuple[str, bytes]], by: int = 1) -> None:
-        """Counts a member's protocols; those that it speaks no longer with -1."""
+        """Counts a member's protocols; -1 takes them off the counts."""
         for name in {name for name, _ in protocols}:
             count = self._speakers.get(name, 0) + by
             if count:
@@ -141,7 +141,7 @@ class GroupMembership:
         self._count_speaker(protocols)
 
     def _selected_protocol(self) -> str:
-        """The protocol that most members prefer among those that all speak; of equals the one voted for first."""
+        """The protocol that most members prefer among those that all support; in a tie the one voted for first."""
         candidates = self._candidate_protocols()
         assert candidates, "no member was let in that shares no protocol with the others"
         votes: dict[str, int] = {}
@@ -151,7 +151,7 @@ class GroupMembership:
         return max(votes, key=votes.__getitem__)
 
     def _candidate_protocols(self) -> set[str] | None:
-        """Protocols that every member speaks; None when there is no member. For membership only."""
+        """The protocols that every member supports; None without members. For membership only."""
         candidates: set[str] | None = None
         for member in self.members.values():
             spoken = {name for name, _ in member.protocols}
@@ -175,7 +175,7 @@ class GroupMembership:
         try:
             return frozenset(_subscription(member.metadata(self.protocol_name)))
         except WireError:
-            return None  # a client's own format; the group works all the same
+            return None  # a client's own format: the group works without the topics
 
     # --- outcome ----------------------------------------------------------------------------------------------
 

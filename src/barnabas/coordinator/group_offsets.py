@@ -28,31 +28,31 @@ class GroupOffsets:
         self.group_id = group_id
         self.committed: dict[TopicPartition, CommitRecord] = {}
         self.pending: dict[TopicPartition, list[OffsetAndMetadata]] = {}
-        """On their way to the log."""
+        """Offsets whose write to the log is pending."""
         self.pending_transactional: dict[int, dict[TopicPartition, CommitRecord]] = {}
         """By the producer id of the open transaction."""
         self._open: dict[TopicPartition, dict[int, None]] = {}
-        """The other way round: which producers' open transactions have the partition."""
+        """The reverse: the producers whose open transactions have the partition."""
 
     def __bool__(self) -> bool:
         return bool(self.committed or self.pending or self.pending_transactional)
 
     @property
     def keys(self) -> dict[TopicPartition, None]:
-        """The partitions of which the log has an offset, or is about to; also of open transactions."""
+        """The partitions with an offset in the log or about to be written, also in open transactions."""
         return dict.fromkeys((*self.committed, *self.pending, *self._open))
 
     def prepare(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> list[KeyValue]:
-        """Records of offsets that are about to be written; until they are, they count as unstable."""
+        """The records of offsets that are about to be written; until then these count as unstable."""
         records = [offset_record(self.group_id, key, committed) for key, committed in offsets.items()]
         for key, committed in offsets.items():
             self.pending.setdefault(key, []).append(committed)
         return records
 
     def written(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: int | None) -> None:
-        """Takes up the write: the records are in the log from `record_offset` on, or (None) it failed.
+        """Applies the result of a write: its records are in the log from `record_offset` on, or (None) it failed.
 
-        What was removed meanwhile does not come back: its tombstone is behind it in the log.
+        An offset that was removed meanwhile does not come back: its tombstone is later in the log.
         """
         for key, committed in offsets.items():
             under_way = self.pending.pop(key, [])
@@ -65,10 +65,10 @@ class GroupOffsets:
     def append_transactional(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: int, producer_id: int
     ) -> None:
-        """Notes that offsets of an open transaction are in the log, on other replicas or not yet.
+        """Notes that offsets of an open transaction are in the leader's log, replicated or not.
 
-        The transaction's marker can only come behind them in the same log, so they count with it, whatever the
-        committer was told.
+        The transaction's marker can only follow them in the same log, so the marker covers them, whatever answer the
+        client got.
         """
         for key, committed in offsets.items():
             self.replay(key, committed, record_offset, producer_id)
@@ -76,9 +76,9 @@ class GroupOffsets:
     def replay(
         self, key: TopicPartition, committed: OffsetAndMetadata | None, record_offset: int, producer_id: int = -1
     ) -> None:
-        """Takes up a committed offset of the log, or its tombstone; one in a transaction counts after its end.
+        """Applies a committed offset of the log, or its tombstone; one in a transaction counts after its end.
 
-        A tombstone buries also what transactions that are open had committed before it. (Apache 3.9 loads that again.)
+        A tombstone also removes earlier commits of open transactions. (Apache 3.9 loads those again.)
         """
         if producer_id >= 0:
             pending = self.pending_transactional.setdefault(producer_id, {})
@@ -93,7 +93,7 @@ class GroupOffsets:
             self.committed[key] = CommitRecord(record_offset, committed)
 
     def replay_marker(self, producer_id: int, committed: bool) -> None:
-        """Ends a transaction: what it committed counts, unless something later was committed without it."""
+        """Ends a transaction: its offsets count, unless a later commit outside of it replaced them."""
         for key, offset in self.pending_transactional.pop(producer_id, {}).items():
             self._close(key, producer_id)
             if committed:
@@ -106,15 +106,15 @@ class GroupOffsets:
             del self._open[key]
 
     def is_unstable(self, key: TopicPartition) -> bool:
-        """Whether another offset than the known one is about to count."""
+        """Whether a commit is pending that will replace the known offset."""
         return key in self.pending or key in self._open
 
     def remove(self, keys: Iterable[TopicPartition]) -> list[KeyValue]:
-        """Forgets offsets; returns tombstones for those that the log has, be it in an open transaction."""
+        """Removes offsets; returns tombstones for those in the log, also those of open transactions."""
         return [offset_record(self.group_id, key, None) for key in keys if self._forget(key)]
 
     def _forget(self, key: TopicPartition) -> bool:
-        """Whether there was anything to forget."""
+        """Whether it removed anything."""
         producers = self._open.pop(key, {})
         for producer_id in producers:
             in_transaction = self.pending_transactional[producer_id]
@@ -129,7 +129,7 @@ class GroupOffsets:
     ) -> list[TopicPartition]:
         """Offsets that have expired (KIP-211), counted from `empty_since_ms`, or (None) each from its own commit.
 
-        One that is about to be replaced stays: with it, what an open transaction has committed would be forgotten.
+        An offset with a pending commit stays: its removal would also remove an open transaction's commit.
         """
         over = []
         for key, (_, committed) in self.committed.items():

@@ -64,7 +64,7 @@ class RebalancingGroup(GroupMembership):
     def _rebalance_timeout(self, now: Now) -> None:
         left_ms = self._initial_delay_left_ms
         if left_ms and self._new_member_added:
-            # A member came during the delay: others may follow.
+            # A member joined during the delay: more may follow.
             self._new_member_added = False
             delay_ms = min(self.limits.initial_rebalance_delay_ms, left_ms)
             self._initial_delay_left_ms = left_ms - delay_ms
@@ -73,7 +73,7 @@ class RebalancingGroup(GroupMembership):
             self._complete_join(now)
 
     def _maybe_complete_join(self, now: Now) -> None:
-        """Completes the join before its timeout where all are there. The first rebalance always waits out its delay."""
+        """Completes the join before its timeout if all have joined. The first rebalance always waits out its delay."""
         if self.state is not PREPARING or self.pending_members:
             return
         if self._initial_delay_left_ms is not None:
@@ -89,10 +89,10 @@ class RebalancingGroup(GroupMembership):
             if not member.awaits_join and not member.is_static:
                 self._remove(member.member_id)
         if self.members and not self._elect_joined_leader():
-            # There are only static members, and none has come back yet: their session timeouts decide.
+            # All members are static, and none has come back yet: their session timeouts decide.
             self._rebalance_deadline_ms = now.ms + self._rebalance_timeout_ms()
             return
-        # Only a record that a stranger wrote has the largest generation.
+        # Only a record that some other program wrote has the largest generation.
         self.generation_id = self.generation_id + 1 if self.generation_id < GENERATION_MAX else 1
         self._pending_sync = {}
         if not self.members:
@@ -163,7 +163,7 @@ class RebalancingGroup(GroupMembership):
             else:
                 result = SyncResult(error)
             self._answer_sync(member, result)
-            # The member's session could not expire while its sync waited; now it can again.
+            # The member's session could not expire while its SyncGroup waited; now it can again.
             self._schedule(member, member.session_timeout_ms, now)
 
     def _synced(self, member_id: str) -> None:

@@ -89,4 +89,4 @@ class GroupDecision:
     answers: list[tuple[Ticket, JoinResult | SyncResult]] = field(default_factory=list)
     writes: list[Write] = field(default_factory=list)
     due_ms: int | None = None
-    """The earliest deadline that was set meanwhile, if any: others may come before it, which are known already."""
+    """The earliest deadline that this decision set, if any; earlier deadlines may have been set before."""

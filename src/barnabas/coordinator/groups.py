@@ -44,7 +44,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.model.sentinels import NO_TIMESTAMP
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
-"""How long a member may wait in its first join: it has no id yet, so no heartbeat shows whether it is still there."""
+"""How long a member may wait in its first join: without an id it sends no heartbeats that show it is alive."""
 
 
 class Group(RebalancingGroup):
@@ -53,7 +53,7 @@ class Group(RebalancingGroup):
     # --- loading ----------------------------------------------------------------------------------------------
 
     def loaded(self, now: Now) -> GroupDecision:
-        """Begins members' session timeouts, once the log was read to its end."""
+        """Starts members' session timeouts, once the log has been read to its end."""
         assert self.state in (STABLE, EMPTY)
         for member in self.members.values():
             self._schedule(member, member.session_timeout_ms, now)
@@ -62,7 +62,7 @@ class Group(RebalancingGroup):
         return self._take()
 
     def unloaded(self, now: Now) -> GroupDecision:
-        """Answers all that wait that another broker coordinates the group now."""
+        """Answers all waiting requests that another broker coordinates the group now."""
         self._transition(DEAD, now)
         for member in self.members.values():
             self._answer_join(member, JoinResult(ErrorCode.NOT_COORDINATOR, member.member_id))
@@ -85,7 +85,7 @@ class Group(RebalancingGroup):
         return self._take()
 
     def sync(self, sync: Sync, ticket: Ticket, now: Now) -> GroupDecision:
-        """A member asks for its assignment; the leader brings everybody's."""
+        """A member asks for its assignment; the leader brings all members' assignments."""
         error = self._sync_error(sync)
         if error is not ErrorCode.NONE:
             self._answer(ticket, SyncResult(error))
@@ -98,7 +98,7 @@ class Group(RebalancingGroup):
             member.sync_ticket = ticket
             self._synced(member.member_id)
             if member.member_id == self.leader and self._assigned_generation != self.generation_id:
-                # A client that asks again while that is written has nothing else to say, and it is all members' record.
+                # A repeated SyncGroup of the leader, while this is written, must not write all members' record again.
                 self._assigned_generation = self.generation_id
                 assignment = {known_id: sync.assignments.get(known_id, b"") for known_id in self.members}
                 self._write(Purpose.ASSIGNMENT, assignment)
@@ -110,7 +110,7 @@ class Group(RebalancingGroup):
         return self._take()
 
     def heartbeat(self, member_id: str, group_instance_id: str | None, generation_id: int, now: Now) -> ErrorCode:
-        """Keeps a member in the group; the answer tells it when it has to join again."""
+        """Keeps a member in the group; the answer tells it whether it has to join again."""
         if self.state is DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         error = self._member_error(member_id, group_instance_id)
@@ -125,7 +125,7 @@ class Group(RebalancingGroup):
         return ErrorCode.REBALANCE_IN_PROGRESS if self.state is PREPARING else ErrorCode.NONE
 
     def leave(self, member_id: str, group_instance_id: str | None, now: Now) -> tuple[ErrorCode, GroupDecision]:
-        """A member goes by itself, or an administrator removes a static one by its name."""
+        """A member leaves, or an administrator removes a static member by its instance id."""
         if self.state is DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, self._take()
         if member_id == UNKNOWN_MEMBER_ID:
@@ -144,10 +144,10 @@ class Group(RebalancingGroup):
         self._remove_and_rebalance(self.members[member_id], now)
         return ErrorCode.NONE, self._take()
 
-    # --- what follows -----------------------------------------------------------------------------------------
+    # --- writes and deadlines -----------------------------------------------------------------------------------------
 
     def stored(self, write: Write, error: ErrorCode, now: Now) -> GroupDecision:
-        """Takes the outcome of a write, which is void where the group has changed since."""
+        """Takes the result of a write, which is ignored if the group has changed since."""
         if write.purpose is Purpose.ASSIGNMENT:
             if self.state is COMPLETING and self.generation_id == write.generation_id:
                 if error is ErrorCode.NONE:
@@ -164,7 +164,7 @@ class Group(RebalancingGroup):
         return self._take()
 
     def next_deadline_ms(self) -> int | None:
-        """When `tick` is due if nothing else happens before."""
+        """When `tick` is due next."""
         deadlines = [member.session_deadline_ms for member in self.members.values() if member.may_expire]
         deadlines += self.pending_members.values()
         if self._rebalance_deadline_ms is not None:
@@ -174,7 +174,7 @@ class Group(RebalancingGroup):
         return min(deadlines, default=None)
 
     def tick(self, now: Now) -> GroupDecision:
-        """Removes members that are late, and completes a rebalance that has lasted long enough."""
+        """Removes members whose session is over, and completes a rebalance whose timeout is over."""
         if self.state is DEAD:
             return self._take()
         for member_id in [
@@ -206,11 +206,11 @@ class Group(RebalancingGroup):
         *,
         transactional: bool = False,
     ) -> ErrorCode:
-        """Whether this sender may commit offsets now; a member that may is also alive."""
+        """Whether the sender may commit offsets now; a member's commit also counts as a heartbeat."""
         if self.state is DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if generation_id < 0 and self.state is EMPTY:
-            return ErrorCode.NONE  # an administrator, or a consumer that is assigned by hand
+            return ErrorCode.NONE  # an administrator, or a consumer whose partitions are assigned by hand
         if generation_id >= 0 or member_id != UNKNOWN_MEMBER_ID or group_instance_id is not None:
             error = self._member_error(member_id, group_instance_id)
             if error is not ErrorCode.NONE:
@@ -230,9 +230,9 @@ class Group(RebalancingGroup):
     def expired_offsets(self, retention_ms: int, now: Now) -> list[TopicPartition]:
         """Offsets that have expired (KIP-211).
 
-        Those of a group without members count from when it became empty, those of a consumer group with members only
-        for topics it no longer subscribes to, and those of a group that never had members from their commit. Since when
-        a group is empty, the records of brokers before 2.1 do not say: there its commits count, too.
+        Retention counts from when the group became empty; in a group that never had members from each commit. In a
+        consumer group with members only offsets of topics to which none subscribes expire. Records of brokers before
+        2.1 do not tell when a group became empty: retention counts from each commit there, too.
         """
         if self.protocol_type is None:
             return self.offsets.expired(None, frozenset(), retention_ms, now.wall_ms)
@@ -244,7 +244,7 @@ class Group(RebalancingGroup):
         return []
 
     def maybe_die(self, now: Now) -> KeyValue | None:
-        """Ends a group without members and offsets; returns its tombstone where the log has the group."""
+        """Ends a group without members and offsets; returns its tombstone if the log has the group."""
         if self.state is EMPTY and not self.offsets and not self.pending_members:
             self._transition(DEAD, now)
             return group_record(self.group_id, None) if self.generation_id > 0 else None
@@ -254,7 +254,7 @@ class Group(RebalancingGroup):
         return self.subscribed_topics is None or topic in self.subscribed_topics
 
     def summary(self) -> GroupSummary:
-        """What an administrator is told; members' metadata and assignments of a stable group only."""
+        """The group's description for administrators; with members' metadata and assignments only if it is stable."""
         protocol = (self.protocol_name or "") if self.state is STABLE else ""
         return GroupSummary(
             ErrorCode.NONE,
@@ -277,7 +277,7 @@ class Group(RebalancingGroup):
     # --- joining ----------------------------------------------------------------------------------------------
 
     def _accepts(self, member_id: str) -> bool:
-        """Whether there is room. In a rebalance only members that have joined count, else all."""
+        """Whether the group has room for a member. In a rebalance only members that have joined count, else all."""
         if self.state in (EMPTY, DEAD):
             return True
         if self.state is PREPARING:
@@ -332,7 +332,7 @@ class Group(RebalancingGroup):
         member = self.members[member_id]
         unchanged = member.protocols == join.protocols
         if self.state is COMPLETING and unchanged:
-            # The member did not get the answer to its join.
+            # The member did not get the answer to its last join.
             self._answer(ticket, self._current_generation(member_id, with_members=member_id == self.leader))
         elif self.state is STABLE and unchanged and member_id != self.leader:
             self._answer(ticket, self._current_generation(member_id, with_members=False))
@@ -364,17 +364,17 @@ class Group(RebalancingGroup):
     def _update(self, member: Member, join: Join, ticket: Ticket) -> None:
         self._answer_join(
             member, JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
-        )  # its client gave up long ago
+        )  # its client gave that request up long ago
         self._change_protocols(member, join.protocols)
         member.session_timeout_ms = join.session_timeout_ms
         member.rebalance_timeout_ms = join.rebalance_timeout_ms
         self._await_join(member, ticket)
 
     def _replace_static(self, old_member_id: str, join: Join, ticket: Ticket, now: Now) -> None:
-        """A new process with a known instance id takes over its predecessor's place, which is fenced.
+        """A new process with a known instance id takes its predecessor's place; the predecessor is fenced.
 
-        Where it is subscribed to other topics the group shares anew. Apache's coordinator leaves it its predecessor's
-        share, so that nobody may read what it came for.
+        If it subscribes to other topics the group rebalances. Apache's coordinator leaves it its predecessor's
+        assignment, so that no member may read the new topics.
         """
         assert join.group_instance_id is not None
         leader_before = self.leader or ""
@@ -390,7 +390,7 @@ class Group(RebalancingGroup):
             leader_before,
             join.supports_skipping_assignment,
         )
-        # Amid a rebalance it may not speak any more what the last generation chose.
+        # During a rebalance it may no longer support the last generation's protocol.
         subscribed_before = self._subscribed_topics_of(member) if self.state is STABLE else None
         self._rename(old_member_id, new_member_id, join.group_instance_id)
         self._schedule(member, member.session_timeout_ms, now)
@@ -403,7 +403,7 @@ class Group(RebalancingGroup):
             else:
                 self._maybe_prepare_rebalance(now)
         elif self.state is COMPLETING:
-            # The leader may know the old id: its assignments would leave the new id without one.
+            # The leader may know only the old member id: its assignments would leave out the new one.
             self._prepare_rebalance(now)
         else:
             assert self.state is PREPARING
@@ -446,8 +446,8 @@ class Group(RebalancingGroup):
             self._rename(replaced.new_member_id, replaced.old_member_id, replaced.group_instance_id)
             self._schedule(member, member.session_timeout_ms, now)
         elif self.state is STABLE and self.generation_id == write.generation_id:
-            # From version 9 on a leader can be told that it leads but need not assign. An older one is told its former
-            # id as that of the leader, so that it does not assign: a stable group would not hand that out.
+            # From version 9 on the answer can tell a leader to skip the assignment. In an older version the leader's id
+            # is given as its former id, so that it does not assign: a stable group would ignore its assignment.
             leads = replaced.supports_skipping_assignment and self.leader == member.member_id
             self._answer_join(
                 member,

@@ -10,16 +10,16 @@ class LeaderEpochs:
         self._last: dict[int, int] = {}
 
     def elected(self, number: int, leader_epoch: int) -> bool:
-        """Whether it is news that this broker leads partition `number`."""
+        """Whether this leadership of partition `number` has a newer epoch than the last known."""
         if leader_epoch <= self._last.get(number, -1):
             return False
         self._last[number] = leader_epoch
         return True
 
     def resigned(self, number: int, leader_epoch: int | None) -> bool:
-        """Whether it counts that another broker leads it, or (None) that it is gone from here."""
+        """Whether this is no late news that another broker leads it, or (None) that it has left this broker."""
         if leader_epoch is None:
-            self._last.pop(number, None)  # one that is made anew begins with epoch 0
+            self._last.pop(number, None)  # a recreated partition begins with epoch 0
             return True
         if leader_epoch < self._last.get(number, -1):
             return False

@@ -26,18 +26,18 @@ class OffsetsPartition:
         self.loading = True
         self.groups: dict[str, Group] = {}
         self.open_groups: dict[int, dict[str, None]] = {}
-        """By producer id, the groups for which its open transaction commits offsets."""
+        """By producer id the groups for which the producer's open transaction commits offsets."""
         self.unknown_keys = 0
 
     def group(self, group_id: str, now: Now) -> Group:
-        """The group; a new, empty one where there is none."""
+        """The group, which is created, empty, if there is none."""
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = Group(group_id, self.limits, now)
         return group
 
     def replay_stored(self, header: BatchHeader, record: Record, now: Now) -> None:
-        """Replays one record of a log that is being loaded. Raises `WireError` for one that cannot be read."""
+        """Replays one record of a log that is being loaded. Raises `WireError` for an unreadable record."""
         if record.key is None:
             raise WireError("it has no key")
         if not header.is_control:
@@ -80,7 +80,7 @@ class OffsetsPartition:
             self.groups.pop(group_id, None)
 
     def complete(self) -> None:
-        """Drops groups of which nothing is left, once the log was read to its end."""
+        """Drops empty groups, once the log has been read to its end."""
         self.drop(
             [
                 group_id

@@ -21,13 +21,13 @@ OFFSET_KEY_VERSION: Final = 1
 GROUP_KEY_VERSION: Final = 2
 VALUE_VERSION: Final = 3
 OFFSET_VALUE_WITH_EXPIRY: Final = 1
-"""The last version of an offset's value that says when it expires; still written when a client asks for that."""
+"""The last version of an offset's value with an expiry time; still written when a client asks for one."""
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
 
 BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Records that come to more are not made a batch of: no log takes it, and to find that out took half a second."""
+"""More records are refused before they are encoded: no log takes them, and encoding takes half a second."""
 
 
 class KeyValue(NamedTuple):
@@ -147,7 +147,7 @@ def read_key(key: Bytes) -> OffsetKey | GroupKey | None:
 
 
 def read_offset(value: Bytes) -> OffsetAndMetadata:
-    """Raises `WireError` for what is none, or has a version that is not known here."""
+    """Raises `WireError` for invalid bytes or an unknown version."""
     version = int.from_bytes(value[:2], "big", signed=True)
     read, _ = OffsetCommitValue.decode(value, version, 2)
     return OffsetAndMetadata(
@@ -160,7 +160,7 @@ def read_offset(value: Bytes) -> OffsetAndMetadata:
 
 
 def read_group(group_id: str, value: Bytes) -> StoredGroup:
-    """Raises `WireError` for what is none, or has a version that is not known here."""
+    """Raises `WireError` for invalid bytes or an unknown version."""
     version = int.from_bytes(value[:2], "big", signed=True)
     read, _ = GroupMetadataValue.decode(value, version, 2)
     if read.members and read.protocol is None:
@@ -182,7 +182,7 @@ def read_group(group_id: str, value: Bytes) -> StoredGroup:
                 member.group_instance_id,
                 member.client_id,
                 member.client_host,
-                # Version 0 has only the session timeout, which was both.
+                # Version 0 has only the session timeout, which served as both.
                 member.session_timeout if version == 0 else member.rebalance_timeout,
                 member.session_timeout,
                 bytes(member.subscription),

@@ -28,10 +28,10 @@ from barnabas.wire.structs import Bytes
 logger = logging.getLogger(__name__)
 
 Replay: TypeAlias = Callable[[BatchHeader, Record], None]
-"""Takes up one record; raises why the record is to be passed over."""
+"""Applies one record; an exception gives the reason to skip the record."""
 
 PASSING_S: Final = 1.0
-"""Until a read is tried again for which the process had no file descriptor."""
+"""The pause before a read is tried again for which the process had no file descriptor."""
 _DAMAGED: Final = (ErrorCode.CORRUPT_MESSAGE, ErrorCode.OFFSET_OUT_OF_RANGE)
 
 
@@ -47,7 +47,7 @@ async def load_partition(
 ) -> None:
     """Replays every record, a slice at a time, as long as `is_current`.
 
-    Raises `KafkaError` where the log is no longer this broker's, or its disk failed.
+    Raises `KafkaError` if this broker no longer leads the log, or its disk failed.
     """
     passed_over = 0
 
@@ -59,7 +59,7 @@ async def load_partition(
     left = SLICE
 
     async def goes_on() -> bool:
-        """Gives way where a slice is done; False when the partition is another's by then."""
+        """Lets other tasks run after a slice; False if another broker leads the partition by then."""
         nonlocal left
         left -= 1
         if left > 0:
@@ -87,7 +87,7 @@ async def load_partition(
                 break
             behind, damage = await _replay_batches(data, offset, end_offset, replay, skip, goes_on)
         if damage is not None:
-            # Only the next file shows where a batch begins again.
+            # Only the next segment's start is known to be the beginning of a batch.
             skip("segment", behind, damage)
             behind = log.next_segment(topic_partition, max(offset, behind - 1))
         offset = behind
@@ -104,11 +104,11 @@ async def _replay_batches(
     skip: Callable[[str, int, object], None],
     goes_on: Callable[[], Awaitable[bool]],
 ) -> tuple[int, str | None]:
-    """Replays whole batches; returns the offset behind the last, and why there may be more that cannot be found.
+    """Replays whole batches; returns the offset after the last, and the reason if the rest cannot be read.
 
-    `goes_on` is asked at each batch and behind each record.
+    `goes_on` is asked before each batch and after each record.
 
-    A batch beyond `end_offset` has a wrong offset, which no batch's CRC covers.
+    A batch beyond `end_offset` has a corrupt base offset, which the CRC does not cover.
     """
     next_offset = offset
     try:
@@ -132,7 +132,7 @@ async def _replay_batches(
                 except WireError as error:
                     skip("record", record.offset, error)
                 except Exception as error:
-                    # Any error counts: these bytes are stored, and each start would meet it again.
+                    # Any exception is caught: these bytes stay in the log, and each start would fail again.
                     skip("record", record.offset, repr(error))
                 if not await goes_on():
                     return next_offset, None

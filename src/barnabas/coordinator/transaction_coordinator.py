@@ -78,7 +78,7 @@ class TransactionPartition:
         return TopicPartition(TRANSACTION_STATE_TOPIC, self.partition)
 
     def replay_stored(self, header: BatchHeader, record: Record) -> None:
-        """Replays one record of a log that is being loaded. Raises `WireError` for one that cannot be read."""
+        """Replays one record of a log that is being loaded. Raises `WireError` for an unreadable record."""
         if header.is_control:
             return
         if record.key is None:
@@ -86,7 +86,7 @@ class TransactionPartition:
         self.replay(record.key, record.value)
 
     def replay(self, key: Bytes, value: Bytes | None) -> None:
-        """Replays one record: the newest of an id counts."""
+        """Replays one record: the newest one of an id counts."""
         transactional_id = read_transactional_id(key)
         if transactional_id is None:
             self.unknown_keys += 1
@@ -137,7 +137,7 @@ class TransactionCoordinator:
         )
 
     def shutdown(self) -> None:
-        """Answers requests that they should come again; the background stories end with the broker's tasks."""
+        """From now on requests get a retriable error; the background tasks end with the broker's."""
         self._active = False
         self._partitions.clear()
 
@@ -153,12 +153,12 @@ class TransactionCoordinator:
         """Loads the transactions of partition `number` of ``__transaction_state``, which this broker leads now."""
         if not self._epochs.elected(number, leader_epoch):
             return
-        # What was known is of another epoch: it is read again even where this broker led all the time.
+        # The loaded state is of an older epoch: it is loaded again even if this broker has led all the time.
         partition = self._partitions[number] = TransactionPartition(number, leader_epoch)
         self._tasks.begin(self._load(partition), f"load {partition.topic_partition}")
 
     def resigned(self, number: int, leader_epoch: int | None) -> None:
-        """Forgets the partition: another broker leads it, or (None) it is gone from here."""
+        """Forgets the partition: another broker leads it, or (None) it is no longer on this broker."""
         if not self._epochs.resigned(number, leader_epoch):
             return
         if self._partitions.pop(number, None) is not None:
@@ -168,7 +168,7 @@ class TransactionCoordinator:
         return self._partitions.get(partition.partition) is partition
 
     async def _load(self, partition: TransactionPartition) -> None:
-        """Reads the partition's log to its end; ends early when the partition is lost meanwhile."""
+        """Reads the partition's log to its end; ends early when this broker loses the partition."""
         began_ms = self._clock.monotonic_ms()
         try:
             await load_partition(
@@ -181,7 +181,7 @@ class TransactionCoordinator:
                 turns=self._turns,
             )
         except KafkaError as error:
-            # This broker leads no more, or its disk failed: another will coordinate these ids.
+            # This broker no longer leads, or its disk failed: another will coordinate these ids.
             logger.error("transactions of %s are not loaded: %s", partition.topic_partition, error)
             if self._is_current(partition):
                 del self._partitions[partition.partition]
@@ -206,10 +206,10 @@ class TransactionCoordinator:
                 self._send_markers(partition, transaction)
 
     async def _is_replicated(self, partition: TransactionPartition) -> bool:
-        """Waits until what was read is replicated; False when the partition is another's by then.
+        """Waits until the loaded records are replicated; False if another broker leads the partition by then.
 
-        Till then it may be gone with this broker, and the next one not know what was prepared. Markers of it would
-        fence those of the next coordinator, whose transaction never ends then (as with Apache's, which does not wait).
+        Until then the next coordinator may lack a prepared transaction, if this broker fails. Markers sent too early
+        would fence the next coordinator's, whose transaction never ends then (as with Apache's, which does not wait).
         """
         while self._is_current(partition):
             try:
@@ -221,10 +221,10 @@ class TransactionCoordinator:
             await asyncio.sleep(COMPLETION_RETRY_MS / 1000)
         return self._is_current(partition)
 
-    # --- which ids are here -----------------------------------------------------------------------------------
+    # --- ids of this broker -----------------------------------------------------------------------------------
 
     def _partition_of(self, transactional_id: str) -> TransactionPartition:
-        """The loaded partition that holds the id; otherwise raises what the client is to be told."""
+        """The loaded partition that holds the id; otherwise raises the client's error."""
         if not transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         partition = self._partitions.get(self.partition_for(transactional_id))
@@ -246,7 +246,7 @@ class TransactionCoordinator:
     async def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None
     ) -> ProducerIdAndEpoch:
-        """Gives the id and epoch under which a producer may write from now on; its predecessors are fenced."""
+        """Gives the producer an id and epoch to write with; its predecessors are fenced."""
         if not transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         if not self._allows_timeout(timeout_ms):
@@ -262,13 +262,13 @@ class TransactionCoordinator:
                 decided = transaction.init_producer_id(timeout_ms, expected, fresh, self._clock.now_ms())
                 if not isinstance(decided, NeedsProducerId):
                     break
-            # Everything may have changed during this: it is looked at anew.
+            # Anything may have changed during this await: the checks are made anew.
             fresh = await self._producer_id()
         if isinstance(decided, ErrorCode):
             raise KafkaError(decided)
         await self._write(partition, transaction, decided)
         if decided.state in PREPARED:
-            # The predecessor's transaction is aborted first; a producer that asks again then gets its id and epoch.
+            # The predecessor's transaction is aborted first; the producer gets its id and epoch when it asks again.
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         logger.info("%r has producer id %d and epoch %d", transactional_id, decided.producer_id, decided.producer_epoch)
         return ProducerIdAndEpoch(decided.producer_id, decided.producer_epoch)
@@ -302,7 +302,7 @@ class TransactionCoordinator:
         }
 
     async def end(self, transactional_id: str, producer_id: int, producer_epoch: int, committed: bool) -> None:
-        """Commits or aborts. Returns when the outcome is certain; the markers follow. Raises `KafkaError`."""
+        """Commits or aborts. Returns when the decision is in the log; the markers follow. Raises `KafkaError`."""
         partition, transaction = self._transaction(transactional_id)
         decided = transaction.end(producer_id, producer_epoch, committed, self._clock.now_ms())
         if isinstance(decided, TransactionMetadata):
@@ -311,7 +311,7 @@ class TransactionCoordinator:
             raise KafkaError(decided)
 
     def describe(self, transactional_id: str) -> TransactionMetadata:
-        """The transaction of an id; raises what the client is to be told otherwise."""
+        """The transaction of an id; otherwise raises the client's error."""
         if not self._active:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         transaction = self._partition_of(transactional_id).transactions.get(transactional_id)
@@ -346,9 +346,9 @@ class TransactionCoordinator:
     def _write(
         self, partition: TransactionPartition, transaction: TransactionMachine, metadata: TransactionMetadata
     ) -> asyncio.Future[None]:
-        """Writes what was decided. The future is done when the transaction has become that, or fails with `KafkaError`.
+        """Writes a decision. The future is done when the transaction is in the new state, or fails with `KafkaError`.
 
-        The write goes on even when nobody waits for the future any more.
+        The write goes on even if nobody waits for the future any more.
         """
         transaction.write(metadata)
         outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -361,7 +361,7 @@ class TransactionCoordinator:
                     outcome.set_result(None)
                 else:
                     outcome.set_exception(error)
-                    outcome.exception()  # not everybody who asked is still there to hear it
+                    outcome.exception()  # the requester may be gone; asyncio would log an unread exception
             elif not isinstance(error, asyncio.CancelledError):
                 self._tasks.begin(_raised(error), "transaction store")
 
@@ -386,14 +386,14 @@ class TransactionCoordinator:
             )
             raise KafkaError(_append_error(error.code), error.message) from error
         if not self._is_current(partition):
-            # The id's new coordinator has read, or will read, what was written.
+            # The id's new coordinator has loaded the record, or will.
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         transaction.written(metadata)
         if metadata.state in PREPARED:
             self._send_markers(partition, transaction)
 
     def _allows_timeout(self, timeout_ms: int) -> bool:
-        """Whether it is at most ``transaction.max.timeout.ms``, or that of a transaction others decide on (KIP-939)."""
+        """Whether it is at most ``transaction.max.timeout.ms``, or that of a two-phase commit transaction (KIP-939)."""
         if timeout_ms == TWO_PHASE_TIMEOUT_MS and self._config.flag("barnabas.transaction.two.phase.commit.enable"):
             return True
         return 0 < timeout_ms <= self._config.number("transaction.max.timeout.ms")
@@ -427,7 +427,7 @@ class TransactionCoordinator:
         self._markers.send(ended)
 
     def _complete(self, partition: TransactionPartition, transaction: TransactionMachine) -> None:
-        """Notes that every marker is written. This is tried until it succeeds: the id waits for it."""
+        """Notes that every marker is written. Retries until it succeeds: the id's next transaction waits."""
         if not self._is_current(partition):
             return
         completed = self._write(partition, transaction, transaction.complete(self._clock.now_ms()))
@@ -442,7 +442,7 @@ class TransactionCoordinator:
     # --- in the background ------------------------------------------------------------------------------------
 
     def abort_timed_out(self) -> None:
-        """Aborts every transaction that its producer has left open for too long, and fences the producer."""
+        """Aborts every transaction that is open for longer than its timeout, and fences its producer."""
         now_ms = self._clock.now_ms()
         for partition in list(self._partitions.values()):
             if partition.loading:
@@ -456,7 +456,7 @@ class TransactionCoordinator:
                     self._write(partition, transaction, aborted)
 
     def remove_expired(self) -> None:
-        """Forgets ids that nobody has used for ``transactional.id.expiration.ms``."""
+        """Forgets ids that have not been used for ``transactional.id.expiration.ms``."""
         expiration_ms = self._config.number("transactional.id.expiration.ms")
         now_ms = self._clock.now_ms()
         for partition in list(self._partitions.values()):
@@ -495,7 +495,7 @@ async def _raised(error: BaseException) -> None:
 
 
 _APPEND_ERRORS: Final = {
-    # A client looks for the coordinator again after the first kind, and asks this one again after the second.
+    # After the first kind a client looks up the coordinator again; after the second it retries here.
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -508,5 +508,5 @@ _APPEND_ERRORS: Final = {
 
 
 def _append_error(error: ErrorCode) -> ErrorCode:
-    """The error of a failed append as a producer knows it."""
+    """The error that a producer gets for a failed append."""
     return _APPEND_ERRORS.get(error, error)

@@ -28,7 +28,7 @@ Marker: TypeAlias = WriteTxnMarkersRequest.WritableTxnMarker
 LeaderOf: TypeAlias = Callable[[TopicPartition], int | None]
 """The broker that leads a partition: NO_BROKER while no live one does, None for an unknown partition."""
 Exists: TypeAlias = Callable[[TopicPartition], Awaitable[bool]]
-"""Whether a partition that the metadata do not know is there, or may be."""
+"""Whether a partition that is missing in the metadata exists, or may exist."""
 WriteMarkers: TypeAlias = Callable[[int, WriteTxnMarkersRequest], Awaitable[Any]]
 """Sends the request to a broker; returns the response. Raises ``OSError``, or `WireError` for a garbled answer."""
 
@@ -107,7 +107,7 @@ class TransactionMarkers:
         self._tasks = tasks
         self._untaken = SparingLog(logger, logging.INFO)
         self._queues: dict[int, list[_Entry]] = {}
-        """Markers by broker; a broker that has a queue, perhaps an empty one, has a sender at work."""
+        """Markers by broker; a broker with a queue, even an empty one, has a running sender."""
 
     def send(self, ended: EndedTransaction) -> None:
         """Sends every partition its marker, then calls `ended.on_complete`."""
@@ -140,7 +140,7 @@ class TransactionMarkers:
             ended.on_complete()
 
     async def _look_up(self, ended: EndedTransaction, unknown: list[TopicPartition]) -> None:
-        """Gives up partitions that were deleted; the others will soon be known."""
+        """Gives up partitions that were deleted; the metadata will have the others soon."""
         there = []
         for topic_partition in unknown:
             if await self._exists(topic_partition):
@@ -171,7 +171,7 @@ class TransactionMarkers:
         del self._queues[broker_id]
 
     async def _send_once(self, broker_id: int, entries: list[_Entry]) -> list[_Entry]:
-        """Sends one request; returns what is to be sent again."""
+        """Sends one request; returns the markers to send again."""
         request = WriteTxnMarkersRequest(markers=[ended.marker(partitions) for ended, partitions in entries])
         try:
             response = await self._write(broker_id, request)
@@ -199,13 +199,13 @@ class TransactionMarkers:
         return again
 
     def _take(self, ended: EndedTransaction, answers: dict[TopicPartition, ErrorCode | None]) -> list[TopicPartition]:
-        """Takes up one transaction's answers; returns the partitions to ask again."""
+        """Takes the results of one transaction; returns the partitions to try again."""
         later = []
         for topic_partition, error in answers.items():
             if error is ErrorCode.NONE or error in _NO_MARKERS_THERE:
                 ended.partitions.pop(topic_partition, None)
             elif error in _FENCED:
-                # A newer coordinator has ended the transaction, or will: it is no longer ours to complete.
+                # A newer coordinator has ended the transaction, or will: this one no longer completes it.
                 logger.info("the marker of %r for %s is fenced: %s", ended.transactional_id, topic_partition, error)
                 ended.is_current = _never
                 return []

@@ -54,7 +54,7 @@ def read_transactional_id(key: Bytes) -> str | None:
 
 
 def read_transaction(value: Bytes) -> TransactionMetadata:
-    """Raises `WireError` for a version or a state that is not known."""
+    """Raises `WireError` for an unknown version or state."""
     version = int.from_bytes(value[:2], "big", signed=True)
     if not TransactionLogValue.min_version <= version <= TransactionLogValue.max_version:
         raise WireError(f"a transaction's record has the version {version}")

@@ -35,7 +35,7 @@ from barnabas.model.ids import TopicPartition
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 LAST_GIVEN_EPOCH: Final = 2**15 - 2
-"""The largest epoch that a producer gets: one more is kept back to fence it with."""
+"""The largest epoch that a producer gets: the next one is reserved to fence it."""
 
 
 class TransactionState(Enum):
@@ -120,7 +120,7 @@ class NeedsProducerId(Enum):
 
 
 Decision: TypeAlias = ErrorCode | TransactionMetadata
-"""An immediate answer (NONE where nothing is left to do), or the metadata to write before the answer."""
+"""An immediate answer (NONE if nothing is left to do), or the metadata to write before the answer."""
 
 
 class TransactionMachine:
@@ -143,12 +143,12 @@ class TransactionMachine:
         return self.pending is not None or self.metadata.state in PREPARED
 
     def described(self) -> TransactionMetadata:
-        """What an operator is told: of a transaction that ends the partitions for which it waits."""
+        """The transaction's description for operators; while it ends, its partitions are those without a marker yet."""
         if self.metadata.state in PREPARED and self.unmarked is not None:
             return replace(self.metadata, partitions=frozenset(self.unmarked))
         return self.metadata
 
-    # --- on its way to the log, and there -------------------------------------------------------------------------
+    # --- pending and written -------------------------------------------------------------------------
 
     def write(self, metadata: TransactionMetadata) -> None:
         """Notes that `metadata` is about to be written."""
@@ -158,13 +158,13 @@ class TransactionMachine:
         self.pending = metadata
 
     def written(self, metadata: TransactionMetadata) -> None:
-        """Takes up `metadata`, which is in the log for good."""
+        """Applies `metadata`, which is replicated in the log."""
         assert self.pending is metadata, f"{self} did not wait for {metadata}"
         self.metadata = metadata
         self.pending = None
 
     def not_written(self) -> None:
-        """Drops what was to be written. The log may have it, but nobody was told, and the next record overrules it."""
+        """Drops the pending metadata. The log may have it, but no client was told, and the next record overrules it."""
         self.pending = None
 
     def expire(self) -> None:
@@ -177,7 +177,8 @@ class TransactionMachine:
     def init_producer_id(
         self, timeout_ms: int, expected: ProducerIdAndEpoch | None, fresh_producer_id: int | None, now_ms: int
     ) -> Decision | NeedsProducerId:
-        """Begins a producer. A decision for PrepareAbort ends the predecessor's transaction: the client asks again."""
+        """Begins a producer. A decision for PrepareAbort ends the predecessor's transaction first: the client
+        retries."""
         metadata = self.metadata
         if self.pending is not None:
             return ErrorCode.CONCURRENT_TRANSACTIONS
@@ -189,7 +190,7 @@ class TransactionMachine:
             return self._fenced(now_ms)
         given = ProducerIdAndEpoch(metadata.producer_id, metadata.producer_epoch + 1)
         if expected == metadata.last:
-            # The request came again: the answer to the first was lost.
+            # The request is a retry: the answer to the first one was lost.
             given = ProducerIdAndEpoch(metadata.producer_id, metadata.producer_epoch)
         elif expected is not None and metadata.producer_epoch not in (NO_PRODUCER_EPOCH, expected.epoch):
             return ErrorCode.PRODUCER_FENCED
@@ -208,8 +209,8 @@ class TransactionMachine:
         )
 
     def _may_continue(self, expected: ProducerIdAndEpoch) -> bool:
-        """Whether the producer's id is the transaction's, or was until it asked for another: its epochs were exhausted,
-        or the transaction was forgotten. (Apache fences one that asks again for what was forgotten.)"""
+        """Whether the producer's id is the transaction's, or was its last one, before a new id was given: its epochs
+        were exhausted, or the transaction was forgotten. (Apache fences a retry after the latter.)"""
         metadata = self.metadata
         return (
             metadata.producer_epoch == NO_PRODUCER_EPOCH
@@ -218,10 +219,10 @@ class TransactionMachine:
         )
 
     def _fenced(self, now_ms: int) -> TransactionMetadata:
-        """Aborts the open transaction in an epoch that nobody is ever given, so that its producer is fenced.
+        """Aborts the open transaction in an epoch that no producer gets, so that its producer is fenced.
 
-        Where that cannot be written the epoch is not raised either: trying again does not use epochs up (KAFKA-9666).
-        A producer that was given none may have taken that of such an abort, the last one there is: it is left to it.
+        If the write fails the epoch stays as it was, so that retries do not use epochs up (KAFKA-9666). A transaction
+        that is in the last epoch already keeps it.
         """
         return replace(
             self.metadata,
@@ -249,7 +250,7 @@ class TransactionMachine:
         )
 
     def verification_error(self, producer_id: int, producer_epoch: int) -> ErrorCode:
-        """Why no partition can be in the producer's transaction; NONE where some may be."""
+        """Why no partition can be in the producer's transaction; NONE if some may be."""
         error = self._producer_error(producer_id, producer_epoch)
         if error is ErrorCode.NONE and self.metadata.state in PREPARED:
             return ErrorCode.CONCURRENT_TRANSACTIONS
@@ -263,7 +264,7 @@ class TransactionMachine:
         if metadata.state is ONGOING:
             return replace(metadata, state=PREPARE_COMMIT if committed else PREPARE_ABORT, last_update_ms=now_ms)
         if metadata.state is (COMPLETE_COMMIT if committed else COMPLETE_ABORT):
-            return ErrorCode.NONE  # asked again
+            return ErrorCode.NONE  # a retry
         return ErrorCode.INVALID_TXN_STATE
 
     def complete(self, now_ms: int) -> TransactionMetadata:
@@ -278,14 +279,14 @@ class TransactionMachine:
         )
 
     def time_out(self, now_ms: int) -> TransactionMetadata | None:
-        """The abort of a transaction that has been open for longer than its producer said it would be."""
+        """The abort of a transaction that is open for longer than its producer's timeout."""
         metadata = self.metadata
         if self.pending is None and metadata.state is ONGOING and metadata.start_ms + metadata.timeout_ms < now_ms:
             return self._fenced(now_ms)
         return None
 
     def is_expired(self, expiration_ms: int, now_ms: int) -> bool:
-        """Whether nobody has used the id for so long that it can be forgotten."""
+        """Whether the id has been unused for so long that it can be forgotten."""
         metadata = self.metadata
         return self.pending is None and metadata.state in AT_REST and metadata.last_update_ms <= now_ms - expiration_ms
 
