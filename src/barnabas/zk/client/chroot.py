@@ -33,10 +33,10 @@ def below(operation: O, chroot: str) -> O:
 
 
 def outcome(operation: ZkOperation[Any], code: int, packet: bytes, chroot: str) -> tuple[Any, ZooKeeperError | None]:
-    """What `operation` returns, or its error.
+    """The result of `operation`, or its error.
 
-    A missing znode is no error to `Exists`: its result is None. `GetChildren` returns the names alone. A multi that
-    failed is the error of the operation that failed, with its index; the reads of a `MultiRead` fail each for itself.
+    A missing znode is no error to `Exists`: its result is None. `GetChildren` returns the names alone. A failed multi
+    gives the error of the operation that failed, with its index; each read of a `MultiRead` has an error of its own.
     Raises `JuteError`.
     """
     if code != 0:

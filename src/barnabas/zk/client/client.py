@@ -74,9 +74,9 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 QUEUE_MAX: Final = 20_000
-"""Requests that may wait to be sent; `handle_requests` submits no more until there is room again."""
+"""How many requests may wait to be sent; `handle_requests` submits no more until there is room again."""
 OUTSTANDING_MAX: Final = 1_000
-"""Requests that `handle_requests` submits before it waits for the first answers."""
+"""How many requests `handle_requests` submits before it waits for the first answers."""
 RECONNECT_BACKOFF_MS: Final = 50
 RECONNECT_BACKOFF_MAX_MS: Final = 1_000
 CLOSE_TIMEOUT_MS: Final = 3_000
@@ -111,11 +111,11 @@ class ZooKeeperClient(ZooKeeperOperations):
         self.expires = 0
         self.auth_failures = 0
         self.requests = 0
-        """Requests that were answered; their latencies in ms, from sent to answered, are summed up beside it."""
+        """How many requests were answered; beside it the sum of their latencies in ms, from sent to answered."""
         self.latency_total_ms = 0
         self.latency_max_ms = 0
         self.server: tuple[str, int] | None = None
-        """The server that is connected, or was last."""
+        """The server of the present connection, or of the last."""
         self.own_sessions: dict[int, None] = {}
         """The ids of all sessions that this client ever had."""
         self._on_failure = on_failure if on_failure is not None else self._report
@@ -155,7 +155,7 @@ class ZooKeeperClient(ZooKeeperOperations):
             raise
 
     async def wait_until_connected(self) -> None:
-        """Returns when there is a connection. Raises `SessionExpired` or `AuthFailed` when the session is over."""
+        """Returns when the client is connected. Raises `SessionExpired` or `AuthFailed` when the session is over."""
         while self._state is not ConnectionState.CONNECTED:
             if self._state is not ConnectionState.CONNECTING:
                 raise self._over(None)
@@ -177,7 +177,7 @@ class ZooKeeperClient(ZooKeeperOperations):
         await self._tasks.end()
 
     def abandon(self) -> None:
-        """Lets the session be, as a killed process would: the server ends it when its timeout has passed."""
+        """Leaves the session open, as a killed process would: the server ends it after its timeout."""
         if self._state is ConnectionState.CLOSED:
             return
         self._set_state(ConnectionState.CLOSED)
@@ -208,11 +208,11 @@ class ZooKeeperClient(ZooKeeperOperations):
 
     @property
     def outstanding(self) -> int:
-        """Requests that are sent and not answered."""
+        """How many requests are sent and not answered yet."""
         return 0 if self._connection is None else len(self._connection.in_flight)
 
     def status(self) -> dict[str, Any]:
-        """The client's state for whoever looks at it, as plain values."""
+        """The client's state for display, as plain values."""
         server = self.server if self._state is ConnectionState.CONNECTED else None
         return {
             "state": self._state.value,
@@ -234,21 +234,21 @@ class ZooKeeperClient(ZooKeeperOperations):
 
     @property
     def _trouble(self) -> str:
-        """Why there is no session yet, or no connection any more."""
+        """Why there is no session yet, or no connection."""
         at = None if self._connection is None else self.server
         return self._last_error if at is None else f"{at[0]}:{at[1]}: it takes the connection, and says nothing"
 
     # --- handlers ---------------------------------------------------------------------------------------------
 
     def register_node_change_handler(self, handler: ZNodeChangeHandler) -> None:
-        """Local only: the next read of the path sets the watch; of a missing znode only `exists` does."""
+        """Sends nothing: the next read of the path sets the watch; on a missing znode only `exists` does."""
         self._node_change_handlers[handler.path] = handler
 
     def unregister_node_change_handler(self, path: str) -> None:
         self._node_change_handlers.pop(path, None)
 
     def register_node_child_change_handler(self, handler: ZNodeChildChangeHandler) -> None:
-        """Local only: the next `children` of the path sets the watch."""
+        """Sends nothing: the next `children` of the path sets the watch."""
         self._node_child_change_handlers[handler.path] = handler
 
     def unregister_node_child_change_handler(self, path: str) -> None:
@@ -261,23 +261,23 @@ class ZooKeeperClient(ZooKeeperOperations):
         self._state_change_handlers.pop(name, None)
 
     async def add_watch(self, path: str, watcher: PersistentWatcher, *, recursive: bool = False) -> None:
-        """A watch that stays: on a znode and its children, or (`recursive`) on every znode of the tree below it.
+        """A persistent watch: on a znode and its children, or (`recursive`) on every znode of the tree below it.
 
-        One watcher a path; a second call replaces it. Whenever there is a new connection the watcher gets an event of
-        the type ``NONE``: something may have happened that nobody tells, so it reads again.
+        One watcher per path; a second call replaces it. After each new connection the watcher gets an event of the type
+        ``NONE``: it may have missed events, so it has to read again.
         """
         self._persistent_watchers[path] = watcher
         mode = AddWatchMode.PERSISTENT_RECURSIVE if recursive else AddWatchMode.PERSISTENT
         await self.submit(AddWatch(path, mode))
 
     async def remove_watches(self, path: str, kind: WatcherType = WatcherType.ANY) -> None:
-        """Takes the session's watches on a znode away. Raises `NoWatcher` where there is none."""
+        """Removes the session's watches on a znode. Raises `NoWatcher` if there is none."""
         await self.submit(RemoveWatches(path, kind))
         if kind is not WatcherType.DATA and kind is not WatcherType.CHILDREN:
             self._persistent_watchers.pop(path, None)
 
     async def add_auth(self, scheme: str, auth: bytes) -> None:
-        """A further identity, for this connection and all later ones. Raises `AuthFailed` where it is refused."""
+        """Adds an identity, for this connection and all later ones. Raises `AuthFailed` if it is refused."""
         self._auth[scheme, auth] = None
         while True:
             await self.wait_until_connected()
@@ -288,12 +288,12 @@ class ZooKeeperClient(ZooKeeperOperations):
             if await accepted:
                 return
             if self._state is ConnectionState.AUTH_FAILED:
-                del self._auth[scheme, auth]  # or no session would ever be let in again
+                del self._auth[scheme, auth]  # else the server would refuse every later connection
 
     # --- requests ---------------------------------------------------------------------------------------------
 
     def submit(self, op: ZkOperation[Any]) -> asyncio.Future[Any]:
-        """Queues one operation behind those submitted before; the future has its result or `ZooKeeperError`."""
+        """Queues one operation after those submitted before; the future gets its result or `ZooKeeperError`."""
         return self._submit(op, self.chroot)
 
     def _submit(self, op: ZkOperation[Any], chroot: str) -> asyncio.Future[Any]:
@@ -308,11 +308,11 @@ class ZooKeeperClient(ZooKeeperOperations):
         return request.future
 
     def _over(self, path: str | None) -> ZooKeeperError:
-        """Why nothing can be asked any more."""
+        """The error of every request once the session is over or the client closed."""
         return AuthFailed(path) if self._state is ConnectionState.AUTH_FAILED else SessionExpired(path)
 
     async def make_chroot(self, acl: ACLs = OPEN_ACL_UNSAFE) -> None:
-        """Makes the chroot, with its parents, where it does not exist."""
+        """Creates the chroot, with its parents, if it does not exist."""
         path = ""
         for name in filter(None, self.chroot.split("/")):
             path += f"/{name}"
@@ -328,7 +328,7 @@ class ZooKeeperClient(ZooKeeperOperations):
                     break
 
     async def handle_requests(self, ops: Sequence[ZkOperation[Any]]) -> list[Any]:
-        """Pipelines `ops`; the results in their order, an operation's `ZooKeeperError` standing in its place."""
+        """Pipelines `ops`; returns their results in order, with the `ZooKeeperError` of an operation that failed."""
         results: list[Any] = []
         outstanding: deque[asyncio.Future[Any]] = deque()
         for op in ops:
@@ -346,7 +346,7 @@ class ZooKeeperClient(ZooKeeperOperations):
         if connection is None or not connection.usable:
             return
         queued = self._queued
-        # Again where some were too long to be sent, since nothing else would send those behind them.
+        # A loop, since requests that are too long are not sent: nothing else would send those after them.
         while queued and connection.usable and (room := self.max_in_flight - len(connection.in_flight)) > 0:
             sending: list[Request] = []
             while queued and len(sending) < room:
@@ -359,7 +359,7 @@ class ZooKeeperClient(ZooKeeperOperations):
         for request in requests:
             if not request.future.done():
                 request.future.set_exception(kind(request.path))
-                request.future.exception()  # whoever submitted it may have gone; that is no unhandled error
+                request.future.exception()  # the submitter may be gone; asyncio would log an unread exception
 
     def _taken_queue(self) -> list[Request]:
         queued, self._queued = list(self._queued), deque()
@@ -371,7 +371,7 @@ class ZooKeeperClient(ZooKeeperOperations):
             self._state = state
             self._changed.notify()
 
-    # --- what a connection tells (`ConnectionOwner`) ----------------------------------------------------------
+    # --- the connection's calls (`ConnectionOwner`) ----------------------------------------------------------
 
     def connected(self, connection: ClientConnection) -> None:
         session = connection.session
@@ -432,7 +432,7 @@ class ZooKeeperClient(ZooKeeperOperations):
                 request.future.set_result(result)
             return
         if isinstance(error, SessionMoved):
-            # Nothing was done: another connection has the session, and the server is about to close this one.
+            # The request was not done: another connection has the session, and the server is about to close this one.
             connection.drop("another connection has taken the session up")
             return
         self._fail([request], lambda path: error)
@@ -459,7 +459,7 @@ class ZooKeeperClient(ZooKeeperOperations):
             if handle is not None:
                 try:
                     handle()
-                except Exception as error:  # the handler's owner decides what that means; the connection goes on
+                except Exception as error:  # a handler's error must not end the connection
                     self._on_failure(f"watch handler of {path}", error)
         for watched in session.persistent_watches_of(event.type, event.path):
             watched = relative(watched, self.chroot)
@@ -492,7 +492,7 @@ class ZooKeeperClient(ZooKeeperOperations):
     # --- stories ----------------------------------------------------------------------------------------------
 
     async def _keep_session(self) -> None:
-        """One session after the other, with the hooks in between, until the client is closed."""
+        """Runs one session after the other, with the hooks in between, until the client is closed."""
         first = True
         while not self._closed():
             session = self._session
@@ -527,7 +527,7 @@ class ZooKeeperClient(ZooKeeperOperations):
                 self._on_failure(f"{which} of {handler.name}", error)
 
     async def _keep_connected(self, session: ClientSession) -> None:
-        """Connects this session again and again, to one server after the other, until it is over."""
+        """Connects the session to one server after the other, until the session is over."""
         order = list(range(len(self.hosts)))
         self.runtime.entropy.shuffle(order)
         backoff_ms = RECONNECT_BACKOFF_MS
@@ -539,14 +539,14 @@ class ZooKeeperClient(ZooKeeperOperations):
             if await self._connect_once(session, host, port):
                 backoff_ms = RECONNECT_BACKOFF_MS
                 if self.runtime.clock.monotonic_ms() - began_ms < RECONNECT_BACKOFF_MS:
-                    await asyncio.sleep(RECONNECT_BACKOFF_MS / 1000)  # it took the session up and let it go at once
+                    await asyncio.sleep(RECONNECT_BACKOFF_MS / 1000)  # it accepted the session and hung up at once
             elif attempt % len(order) == 0:
-                # All servers were tried. Jitter, so that clients do not come back all at once.
+                # All servers were tried. The jitter keeps clients from coming back all at once.
                 await asyncio.sleep((backoff_ms + self.runtime.entropy.randrange(0, backoff_ms)) / 1000)
                 backoff_ms = min(2 * backoff_ms, RECONNECT_BACKOFF_MAX_MS)
 
     async def _connect_once(self, session: ClientSession, host: str, port: int) -> bool:
-        """One connection from its beginning to its end; whether the server took the session up."""
+        """Runs one connection to its end; returns whether the server accepted the session."""
         timeout_ms = max(1, session.timeout // len(self.hosts))
         self.server = (host, port)
         clock = self.runtime.clock
@@ -596,4 +596,4 @@ async def _outcome(future: asyncio.Future[Any]) -> Any:
     try:
         return await future
     except ZooKeeperError as error:
-        return error.with_traceback(None)  # which leads to the frame of whoever keeps the error
+        return error.with_traceback(None)  # a traceback would keep the frames of its callers alive

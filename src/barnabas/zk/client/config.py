@@ -48,7 +48,7 @@ def _proves_identity(config: Config, security: ClientSecurity) -> bool:
 
 
 def security_of(config: Config) -> ClientSecurity:
-    """How this broker reaches ZooKeeper and who it says it is. Raises `ConfigError`."""
+    """How this broker connects and authenticates to ZooKeeper. Raises `ConfigError`."""
     identities = []
     for identity in comma_list(config.text("barnabas.zookeeper.auth")):
         scheme, colon, auth = identity.partition(":")

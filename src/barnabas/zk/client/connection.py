@@ -82,32 +82,32 @@ class ConnectionOwner(Protocol):
 
     @property
     def request_bytes_max(self) -> int:
-        """What the server takes (its ``jute.maxbuffer``): one that gets a longer request ends the connection."""
+        """The server's ``jute.maxbuffer``: a server that gets a longer request ends the connection."""
 
     def connected(self, connection: ClientConnection) -> None:
-        """The session is taken up and its watches are set; requests may be sent."""
+        """The server has accepted the session and its watches are set; requests may be sent."""
 
     def expired(self, session: ClientSession) -> None:
         """The server says that the session is over."""
 
     def auth_failed(self, session: ClientSession, why: str) -> None:
-        """The server does not believe who we are; it closes the connection."""
+        """The server refuses the client's authentication; it closes the connection."""
 
     def answered(self, connection: ClientConnection, request: Request, code: int, packet: bytes) -> None: ...
 
     def drained(self, connection: ClientConnection) -> None:
-        """Everything that had arrived was taken in; there may be room for more requests."""
+        """All bytes that arrived are processed; there may be room for more requests."""
 
     def fired(self, session: ClientSession, event: WatchEvent) -> None: ...
 
     def disconnected(self, connection: ClientConnection, lost: list[Request]) -> None:
-        """The connection is over; nobody knows whether `lost` was done."""
+        """The connection is over; it is unknown whether the requests in `lost` were done."""
 
     def watches_node(self, path: str) -> bool:
-        """Whether a read of this znode is to set its watch, asked as late as can be. `path` is the owner's own."""
+        """Whether a read of this znode has to set its watch, asked just before it is sent. `path` has no chroot."""
 
     def watches_children(self, path: str) -> bool:
-        """The same of its children."""
+        """As above, for the znode's children."""
 
 
 class Phase(Enum):
@@ -209,7 +209,7 @@ class ClientConnection(asyncio.Protocol):
             return
         xid, zxid, code = decode_reply_header(packet)
         if xid == NOTIFICATION_XID:
-            # Its zxid is not what was seen: other events of the same transaction may still be on their way.
+            # Its zxid does not count as seen: other events of the same transaction may still arrive.
             event, _ = WatchEvent.decode(packet, REPLY_HEADER_SIZE)
             self._owner.fired(self.session, event)
             return
@@ -247,7 +247,7 @@ class ClientConnection(asyncio.Protocol):
             self._begin_sasl()
 
     def log_in(self, tokens: Tokens) -> None:
-        """Has the tokens of the exchange, which begins when the session is taken up, too."""
+        """Takes the tokens of the SASL exchange, which begins once the session is accepted as well."""
         self._tokens = tokens
         self._begin_sasl()
 
@@ -275,14 +275,14 @@ class ClientConnection(asyncio.Protocol):
         except StopIteration:
             self._introduced()
         except SaslRefused as error:
-            # A server without SASL answers with nothing, as one does at the end of GSSAPI.
+            # A server without SASL answers with an empty token, as a server does at the end of GSSAPI.
             why = f"SASL: {error}" if token is not None else f"the server does not offer SASL ({mechanism})"
             self.refused(why)
         else:
             self._send_sasl(response)
 
     def _introduced(self) -> None:
-        """The server knows the session and the SASL user: identities, watches, and from now on requests."""
+        """The session and the SASL user are accepted: sends identities and watches; requests may follow from now on."""
         while self._auth:
             self.authenticate(*self._auth.popleft(), None)
         for set_watches in self.session.set_watches():
@@ -293,9 +293,9 @@ class ClientConnection(asyncio.Protocol):
         self._owner.connected(self)
 
     def authenticate(self, scheme: str, auth: bytes, accepted: asyncio.Future[bool] | None) -> None:
-        """Tells the server of a further identity.
+        """Sends the server one more identity.
 
-        `accepted` will say whether the server took it: False also where the connection ended before the answer.
+        `accepted` gets whether the server accepted it: False also if the connection ends before the answer.
         """
         self._auth_sent.append((scheme, accepted))
         self._write(encode_request(AUTH_XID, Auth(scheme, auth)))
@@ -312,7 +312,7 @@ class ClientConnection(asyncio.Protocol):
             accepted.set_result(True)
 
     def refused(self, why: str) -> None:
-        """Nobody believes who we are, or there is nothing to prove it with."""
+        """Ends a connection whose authentication the server refuses, or for which there are no credentials."""
         self._owner.auth_failed(self.session, why)
         self.drop(why)
 
@@ -324,8 +324,8 @@ class ClientConnection(asyncio.Protocol):
         return xid
 
     def send(self, requests: list[Request]) -> None:
-        """Sends all in one write. One that is too long for the server, or that no record can hold (half of a character,
-        as JSON may name it), fails instead, as it would each time."""
+        """Sends all in one write. A request that is too long for the server, or cannot be encoded (half of a surrogate
+        pair, which JSON may contain), fails instead, as it would each time."""
         frames = []
         now_ms = self._clock.monotonic_ms()
         longest = self._owner.request_bytes_max + LENGTH_BYTES
@@ -346,7 +346,7 @@ class ClientConnection(asyncio.Protocol):
             self._write(frames[0] if len(frames) == 1 else b"".join(frames))
 
     def _prepared(self, request: Request) -> ZkOperation[Any]:
-        """The operation as it is sent: with absolute paths, and a watch where its owner wants one."""
+        """The operation as it is sent: with absolute paths, and a watch if its owner wants one."""
         operation = request.op
         if isinstance(operation, GetData | Exists):
             request.watch = self._owner.watches_node(operation.path)
@@ -363,7 +363,7 @@ class ClientConnection(asyncio.Protocol):
     # --- liveness ---
 
     def _tick(self) -> None:
-        """Pings an idle server, and gives up one that has been silent for two thirds of the session timeout."""
+        """Pings the server when the client is idle; drops it after a silence of two thirds of the session timeout."""
         if self.closed.done():
             return
         now_ms = self._clock.monotonic_ms()

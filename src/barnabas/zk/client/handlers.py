@@ -13,7 +13,7 @@ PersistentWatcher: TypeAlias = Callable[[WatchEvent], None]
 
 
 def nothing() -> None:
-    """A handler for what does not matter to its owner."""
+    """The default for events that do not matter to a handler."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,11 @@ class ZooKeeperLogin(Protocol):
 
     @property
     def user(self) -> str:
-        """Whom the server will know, as far as that is known here."""
+        """The user name that the server will see, as far as the client knows it."""
         ...
 
     def begin(self, host: str, address: str, nonce: str) -> Awaitable[Tokens]:
-        """For one connection to the server at `host`, whose `address` answers. Raises `SaslRefused`."""
+        """The client's side of an exchange with the server at `host`, under `address`. Raises `SaslRefused`."""
         ...
 
 
@@ -52,11 +52,11 @@ class KerberosLogin:
     tickets: Tickets
     service: str = "zookeeper"
     server_principal: str = ""
-    """The servers' principal, the same for all of them, where it does not follow from their hosts' names."""
+    """The servers' common principal, if it does not follow from their host names."""
     server_realm: str = ""
-    """Their realm, where the system's configuration of Kerberos does not know it from their hosts' names."""
+    """Their realm, if the system's Kerberos configuration does not give it for their host names."""
     canonicalize: bool = True
-    """Whether a server goes by the name that its address has."""
+    """Whether a server's principal has the canonical name of its address."""
 
     @property
     def user(self) -> str:
@@ -66,11 +66,11 @@ class KerberosLogin:
         from barnabas.security.sasl.gssapi import client_tokens
 
         server = await self._server(host, address)
-        # Nobody else has to wait while Kerberos' centre is asked.
+        # In a thread: the request to the Kerberos KDC must not block the event loop.
         return await asyncio.get_running_loop().run_in_executor(None, client_tokens, server, self.tickets)
 
     async def _server(self, host: str, address: str) -> str:
-        """The server's principal, or ``service@host`` where Kerberos is to find its realm."""
+        """The server's principal, or ``service@host`` if Kerberos has to find its realm."""
         name, _, realm = self.server_principal.partition("@")
         if not name:
             name = f"{self.service}/{await _canonical(host, address) if self.canonicalize else host}"
@@ -79,9 +79,9 @@ class KerberosLogin:
 
 
 async def _canonical(host: str, address: str) -> str:
-    """The name by which an address is known, if that is its name (``InetAddress.getCanonicalHostName``); else `host`.
+    """The canonical name of an address (``InetAddress.getCanonicalHostName``), if it has one; else `host`.
 
-    Past the door of the network, as Kerberos is itself: both are the system's.
+    Not through the runtime's network, which Kerberos bypasses as well: both are the system's.
     """
     loop = asyncio.get_running_loop()
     try:

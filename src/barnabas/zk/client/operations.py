@@ -25,7 +25,7 @@ class ZooKeeperOperations:
         sequential: bool = False,
         acl: ACLs = OPEN_ACL_UNSAFE,
     ) -> str:
-        """Returns the path, with the number of a sequential znode added."""
+        """Returns the path; a sequential znode's ends with its number."""
         made: str = await self.submit(Create(path, data, ephemeral=ephemeral, sequential=sequential, acl=acl))
         return made
 
@@ -50,5 +50,5 @@ class ZooKeeperOperations:
         await self.submit(Delete(path, version))
 
     async def sync(self, path: str) -> None:
-        """Waits until the connected server knows all that the leader knew."""
+        """Waits until the connected server has all that the leader has committed."""
         await self.submit(Sync(path))

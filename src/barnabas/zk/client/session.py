@@ -49,7 +49,7 @@ class ClientSession:
         self.recursive_watches: dict[str, None] = {}
 
     def successor(self, timeout_ms: int) -> ClientSession:
-        """The session after this one. It never sees less than this one saw: a server that is behind is not used."""
+        """The next session. It keeps the last zxid seen, so that a server that is behind refuses it."""
         session = ClientSession(timeout_ms)
         session.last_zxid = self.last_zxid
         session.persistent_watches = dict(self.persistent_watches)
@@ -57,7 +57,7 @@ class ClientSession:
         return session
 
     def watched(self, op: ZkOperation[Any], path: str, missing: bool) -> None:
-        """A read that set a watch was answered: note which one the server now holds. `path` is absolute."""
+        """Notes the watch that an answered read has set on the server. `path` is absolute."""
         if isinstance(op, GetChildren | GetChildrenWithoutStat):
             self.child_watches[path] = None
         elif missing:
@@ -66,7 +66,7 @@ class ClientSession:
             self.data_watches[path] = None
 
     def watch_added(self, op: AddWatch, path: str) -> None:
-        """A persistent watch was set; a path has either kind, the last one counts."""
+        """Notes a persistent watch. A path has one of the two kinds, the last one set."""
         recursive = op.mode == AddWatchMode.PERSISTENT_RECURSIVE
         kind, other = self.persistent_watches, self.recursive_watches
         if recursive:
@@ -124,7 +124,7 @@ class ClientSession:
         ]
 
     def set_watches(self) -> Iterator[SetWatches]:
-        """What sets the watches again on a new connection; the server fires those whose znode changed meanwhile."""
+        """The requests that set the watches again on a new connection; the server fires those whose znode changed."""
         chunk: tuple[list[str], ...] = ([], [], [], [], [])
         length = 0
         for kind, paths in enumerate(self._all()):

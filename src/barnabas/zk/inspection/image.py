@@ -13,15 +13,15 @@ from barnabas.zk.protocol.ops import GetACL, GetChildren, GetData, ZkOperation
 from barnabas.zk.protocol.paths import joined
 
 BATCH_MAX: Final = 128
-"""Znodes read at a time: what is in memory of a large tree, besides names that are still to be read."""
+"""Znodes read at a time: of a large tree only these are in memory, and the names that are still to be read."""
 SYSTEM_ROOT: Final = "/zookeeper"
-"""Where a server keeps its quotas and its configuration: never a part of what is read from the root."""
+"""Where a server keeps its quotas and its configuration: a read from the root leaves it out."""
 
 
 def creations_of(stat: Stat) -> int:
-    """How many children were ever made below a znode, which is the number of its next sequential child.
+    """How many children were ever created below a znode: the number of its next sequential child.
 
-    ZooKeeper's cversion counts deletions as well, so it is twice that number less the children there are.
+    ZooKeeper's cversion counts deletions as well, so it is twice that number less the present children.
     """
     return (stat.cversion + stat.num_children) // 2
 
@@ -46,8 +46,8 @@ async def read_tree(
 ) -> None:
     """Reads every znode at and below `root`, a parent before its children, siblings by name; `take` gets them.
 
-    Reads are pipelined, `BATCH_MAX` znodes at a time. A znode that goes meanwhile is left out; one below `hidden`
-    as well. Raises `ZooKeeperError`: `NoNode` where `root` itself is missing, `NoAuth` naming what may not be read.
+    Reads are pipelined, `BATCH_MAX` znodes at a time. A znode that is deleted meanwhile is left out, as is one below
+    `hidden`. Raises `ZooKeeperError`: `NoNode` if `root` itself is missing, `NoAuth` naming a path.
     """
     waiting = [root]
     while waiting:
@@ -84,12 +84,12 @@ class TreeImage:
     znodes: Mapping[str, ReadZNode]
 
     def data(self, path: str) -> bytes | None:
-        """None for a znode that is missing as well."""
+        """The znode's data; None also for a missing znode."""
         znode = self.znodes.get(path)
         return None if znode is None else znode.data
 
     def children(self, path: str) -> tuple[str, ...]:
-        """Names, sorted; nothing for a znode that is missing."""
+        """The children's names, sorted; none for a missing znode."""
         znode = self.znodes.get(path)
         return () if znode is None else znode.children
 

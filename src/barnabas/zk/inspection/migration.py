@@ -51,7 +51,7 @@ class MigrationState:
 
 
 def migration_state(data: bytes | None) -> MigrationState:
-    """Raises `ZNodeError` for what a KRaft controller cannot read."""
+    """Raises `ZNodeError` for a state that a KRaft controller cannot read."""
     with Reading(MigrationZNode.path, data) as fields:
         if int(fields["version"]) != 0:
             raise ZNodeError(f"{MigrationZNode.path} has version {fields['version']}, not 0")
@@ -64,12 +64,12 @@ def migration_state(data: bytes | None) -> MigrationState:
 
 
 def obstacles(cluster: ClusterRecord, properties: Mapping[str, str]) -> list[ZnodeFinding]:
-    """`properties` are a broker's file, empty where it is not given."""
+    """`properties` are those of a broker's file, empty if none is given."""
     return [*cluster.unreadable, *(finding for rule in RULES for finding in rule(cluster, properties))]
 
 
 def _cluster_id(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[ZnodeFinding]:
-    """KRaft controllers are formatted with the cluster's id: with another one they take no metadata over."""
+    """KRaft controllers are formatted with the cluster's id: with another id they do not take the metadata over."""
     data = cluster.image.data(ClusterIdZNode.path)
     try:
         Uuid.parse(ClusterIdZNode.decode(data))
@@ -115,7 +115,7 @@ def _is_krafts(cluster: ClusterRecord) -> bool:
 
 
 def _migration_state_of(cluster: ClusterRecord) -> MigrationState | None:
-    """None where there is none, or `_left_over` tells that it cannot be read."""
+    """None if there is none, or it is unreadable, which `_left_over` reports."""
     try:
         return migration_state(cluster.image.data(MigrationZNode.path))
     except ZNodeError:
@@ -123,7 +123,7 @@ def _migration_state_of(cluster: ClusterRecord) -> MigrationState | None:
 
 
 def _epochs(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[ZnodeFinding]:
-    """KAFKA-20488: after a rollback, brokers and partitions know a greater epoch than the next controller has."""
+    """KAFKA-20488: after a rollback, brokers and partitions know a greater epoch than the next controller's."""
     epoch = cluster.controller_epoch
     if epoch is None:
         yield ZnodeFinding(
@@ -169,7 +169,7 @@ def _epochs(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[ZnodeFindi
 
 
 def _brokers(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[ZnodeFinding]:
-    """The driver waits until every broker that anything is assigned to has registered with KRaft."""
+    """The migration driver waits until every broker with assigned replicas has registered with KRaft."""
     if _is_krafts(cluster):
         return  # a broker in KRaft mode is not registered here
     missing: dict[int, str] = {}
@@ -242,7 +242,7 @@ def _topics(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[ZnodeFindi
 
 
 def _quotas(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[ZnodeFinding]:
-    """What is neither a credential nor a number ends the migration (`ZkConfigMigrationClient`)."""
+    """A value that is neither a credential nor a number ends the migration (`ZkConfigMigrationClient`)."""
     for znode in clients_znodes(cluster.image):
         for key, value in ConfigEntityZNode.decode(znode.data).items():
             credential = key in MECHANISMS
@@ -328,7 +328,7 @@ def _versions(cluster: ClusterRecord, properties: Mapping[str, str]) -> Iterator
     try:
         old = feature is None or FeatureZNode.decode(feature.data).version < 2
     except ZNodeError:
-        old = False  # `check` tells of it
+        old = False  # `check` reports it
     if old and text is None:
         yield ZnodeFinding(
             "protocol-version",
@@ -340,7 +340,7 @@ def _versions(cluster: ClusterRecord, properties: Mapping[str, str]) -> Iterator
 
 
 def _settings(cluster: ClusterRecord, properties: Mapping[str, str]) -> Iterator[ZnodeFinding]:
-    """A file that enables the migration and lacks what goes with it: the broker does not start."""
+    """With a file that enables the migration and lacks a setting for it the broker does not start."""
     if properties.get(ENABLED, "").strip().lower() != "true":
         return
     for key, why in (
@@ -364,7 +364,7 @@ def _whole_number(text: str) -> int | None:
 
 
 def _controller(cluster: ClusterRecord, _: Mapping[str, str]) -> Iterator[ZnodeFinding]:
-    """Once a KRaft controller has the cluster, what is looked for before the first step comes too late."""
+    """Once a KRaft controller has the cluster, the checks before the first step come too late."""
     found = cluster.controller
     if found is not None and _is_krafts(cluster):
         yield ZnodeFinding(

@@ -43,12 +43,12 @@ from barnabas.zk.protocol.paths import is_valid_path, joined
 FORMAT: Final = "barnabas znodes"
 FORMAT_VERSION: Final = 1
 MULTI_BYTES_MAX: Final = 256 * 1024
-"""A quarter of what a server takes in one request."""
+"""A quarter of the longest request that a server accepts."""
 MULTI_OPERATIONS_MAX: Final = 1000
 OUTSTANDING_MAX: Final = 64
 CONFLICTS_SHOWN: Final = 5
 PROBE: Final = "/barnabas-import"
-"""Made and deleted within one multi, so that nobody ever sees it."""
+"""Created and deleted within one multi, so that no client ever sees it."""
 
 PRODUCER_IDS_LEFT_OUT: Final = 1_000_000_000
 
@@ -126,7 +126,7 @@ class ExportedZNode(NamedTuple):
 
     @classmethod
     def parse(cls, fields: dict[str, Any]) -> ExportedZNode:
-        """Raises ``KeyError``, ``TypeError`` or ``ValueError`` for what `line` does not write."""
+        """The inverse of `line`. Raises ``KeyError``, ``TypeError`` or ``ValueError`` for other input."""
         path = fields["path"]
         if not isinstance(path, str) or not is_valid_path(path):
             raise ValueError(f"{path!r} is no path")
@@ -154,7 +154,7 @@ class ExportedZNode(NamedTuple):
 
 
 def exported(znode: ReadZNode) -> ExportedZNode:
-    """What an export says of a znode that was read with its ACLs. Raises `TransferError` where they were hidden."""
+    """The export's entry of a znode that was read with its ACLs. Raises `TransferError` if they were hidden."""
     assert znode.acls is not None
     for acl in znode.acls:
         if acl.scheme == "digest" and acl.id.endswith(":x"):
@@ -218,13 +218,13 @@ def parse_export(lines: Iterable[str | bytes]) -> Iterator[ExportedZNode]:
 
 
 def _with_fresh_producer_ids(znode: ExportedZNode) -> ExportedZNode:
-    """The znode; that of producer ids as if the last block had been given out `PRODUCER_IDS_LEFT_OUT` later."""
+    """The znode; the one of producer ids as if its last block began `PRODUCER_IDS_LEFT_OUT` later."""
     if not znode.path.endswith(ProducerIdBlockZNode.path):
         return znode
     try:
         last = ProducerIdBlockZNode.decode(znode.data) if znode.data else ProducerIdsBlock(NO_BROKER, 0, 1)
     except ZNodeError:
-        return znode  # brokers say so, and give out none
+        return znode  # brokers report it, and give out no ids
     later = replace(last, first_producer_id=last.first_producer_id + PRODUCER_IDS_LEFT_OUT)
     return znode._replace(data=ProducerIdBlockZNode.encode(later))
 
@@ -238,7 +238,7 @@ class Imported:
     overwritten: int = 0
     left_out: int = 0
     higher: list[str] = field(default_factory=list)
-    """The first of those whose version was above the export's already, and stays there."""
+    """The first of those znodes whose version was above the export's already, and stays so."""
 
 
 async def import_tree(
@@ -252,8 +252,8 @@ async def import_tree(
     """Brings the znodes that `read_export` gives (several times over) into the tree of `client`, below its chroot.
 
     `secret` is the password of the import's own identity, the same for the same export. `identities` are those that the
-    connection has already. Raises `TransferError` before anything is written when the file is damaged, when znodes are
-    there with other data or ACLs and `force` is not given, when brokers are registered in a Kafka tree that is written
+    connection has already. Raises `TransferError` before anything is written: when the file is damaged, when znodes
+    have other data or ACLs and `force` is not given, when brokers are registered in a Kafka tree that would be written
     to, or when the server does not know an ACL's scheme.
     """
 
@@ -280,7 +280,7 @@ async def import_tree(
 
 
 def _keeps_out(acls: ACLs, identities: Sequence[Identity]) -> bool:
-    """Whether znodes with these ACLs could not be worked on by a connection with `identities`."""
+    """Whether these ACLs keep a connection with `identities` from working on their znodes."""
     return not all(permits(acls, bit, identities) for bit in _LETTERS)
 
 
@@ -300,10 +300,10 @@ class _Import:
         self.conflicts: list[str] = []
         self.conflict_count = 0
         self.registered: list[str] = []
-        """Brokers that are at work on the tree, by their paths."""
+        """The registered brokers of the tree, by their paths."""
 
     async def _there(self, batch: Sequence[ExportedZNode]) -> list[tuple[bytes | None, int, ACLs] | None]:
-        """Data, version and ACLs of each znode, None for those that are missing."""
+        """Data, version and ACLs of each znode, None for missing ones."""
         operations: list[ZkOperation[Any]] = []
         for znode in batch:
             operations += (GetData(znode.path), GetACL(znode.path))
@@ -322,7 +322,7 @@ class _Import:
         return found
 
     async def compare(self, batch: Sequence[ExportedZNode]) -> None:
-        """Counts the znodes that are there with other data or ACLs, and finds the brokers that live there."""
+        """Counts the existing znodes with other data or ACLs, and finds the registered brokers."""
         wanted = [znode for znode in batch if not znode.ephemeral]
         places = [znode.path for znode in wanted if znode.path.endswith(BrokerIdsZNode.path)]
         for place, answer in zip(
@@ -344,7 +344,7 @@ class _Import:
         return (data or b"") == (znode.data or b"") and set(acls) in (set(znode.acls), set(self.lock))
 
     async def judge(self, acls_of: Mapping[ACLs, str]) -> None:
-        """`acls_of`: every list of ACLs that comes up, with a path that has it."""
+        """`acls_of`: every list of ACLs in the export, with a path that has it."""
         if self.registered:
             raise TransferError(
                 f"Brokers are at work on this tree ({', '.join(self.registered)}), so nothing was written: what they "
@@ -372,7 +372,7 @@ class _Import:
                 ) from None
 
     async def write(self, batch: Sequence[ExportedZNode]) -> None:
-        """Makes what is missing, overwrites what differs, and brings versions up."""
+        """Creates missing znodes, overwrites different ones, and raises versions."""
         wanted = [znode for znode in batch if not znode.ephemeral]
         self.done.left_out += len(batch) - len(wanted)
         there = await self._there(wanted)
@@ -404,7 +404,7 @@ class _Import:
             yield SetData(path, data, before)
 
     async def finish(self, batch: Sequence[ExportedZNode]) -> None:
-        """Brings the counters of children up, now that all of them are there; then gives the last ACLs."""
+        """Raises the counters of children, now that all of these exist; then sets the final ACLs."""
         wanted = [znode for znode in batch if not znode.ephemeral]
         answers = await self.client.handle_requests([GetACL(znode.path) for znode in wanted])
         failed = next((answer for answer in answers if isinstance(answer, ZooKeeperError)), None)
@@ -429,7 +429,7 @@ class _Import:
         differs = set(acls) != set(znode.acls) and (path != "/" or znode.acls != OPEN_ACL_UNSAFE)
         settings = max(int(differs), znode.aversion - aversion)
         for _ in range(settings - 1):
-            yield SetACL(path, acls)  # as they are: the last ones may keep this connection out
+            yield SetACL(path, acls)  # unchanged, and last: the final ACLs may keep this connection out
         if settings > 0:
             yield SetACL(path, znode.acls)
 
@@ -445,7 +445,7 @@ class _Import:
 
 
 def _multis(operations: Iterable[Create | SetData | Delete]) -> Iterator[Multi]:
-    """The operations in multis of a size that a server takes; a pair of create and delete is never parted."""
+    """Packs the operations into multis that a server accepts; a pair of create and delete stays together."""
     parts: list[Create | SetData | Delete] = []
     length = 0
     for operation in operations:

@@ -41,7 +41,7 @@ class ConfigEntityZNode:
 
     @staticmethod
     def decode(data: bytes | None) -> dict[str, str]:
-        """Empty for a znode that holds nothing, or no JSON, as in Kafka."""
+        """The configuration; empty for a znode without data or with invalid JSON, as in Kafka."""
         try:
             value = json.loads(data or b"")
         except (ValueError, RecursionError):
@@ -68,7 +68,7 @@ class ConfigEntityChangeNotificationSequenceZNode:
 
     @staticmethod
     def decode(data: bytes | None) -> str:
-        """The entity's path below ``/config``. Version 1 named type and entity apart."""
+        """The entity's path below ``/config``. Version 1 named type and entity in separate fields."""
         with Reading(ConfigEntityChangeNotificationZNode.path, data) as fields:
             if int(fields["version"]) == 1:
                 return f"{fields['entity_type']}/{fields['entity_name']}"

@@ -45,7 +45,7 @@ class TokenInformation:
 
     @classmethod
     def decode(cls, token_id: str, data: bytes | None) -> TokenInformation | None:
-        """Any version from 1 to 3; None for a znode that holds nothing. Raises `ZNodeError`."""
+        """Reads any version from 1 to 3; None for an empty znode. Raises `ZNodeError`."""
         if not data:
             return None
         path = DelegationTokenInfoZNode.path(token_id)

@@ -42,8 +42,8 @@ class ControllerMoved(Exception):
 
 
 def default_acls(path: str, *, secure: bool) -> ACLs:
-    """The ACLs of a new znode (``ZkData.defaultAcls``): with ``zookeeper.set.acl`` only brokers write, and only they
-    read what holds secrets."""
+    """The ACLs of a new znode (``ZkData.defaultAcls``): with ``zookeeper.set.acl`` only brokers may write, and only
+    they may read znodes with secrets."""
     if not secure:
         return OPEN_ACL_UNSAFE
     sensitive = any(path.startswith(root) for root in SENSITIVE_ROOT_PATHS)
@@ -51,14 +51,14 @@ def default_acls(path: str, *, secure: bool) -> ACLs:
 
 
 def result_of(answer: Any) -> Any:
-    """What was asked for. Raises a `ZooKeeperError` that came in its place."""
+    """The answer. Raises it if it is a `ZooKeeperError`."""
     if isinstance(answer, ZooKeeperError):
         raise answer
     return answer
 
 
 def over_where_another_writes(change: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, Coroutine[Any, Any, None]]:
-    """Begins a change anew, which reads first, where what it read is not what there is any more (`BadVersion`)."""
+    """Repeats a read-and-write `change` when another write came between (`BadVersion`)."""
 
     @wraps(change)
     async def made(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -79,17 +79,17 @@ class KafkaRequests:
         self.secure = secure
 
     def acl_of(self, path: str) -> ACLs:
-        """What a znode made at `path` is protected by."""
+        """The ACLs of a new znode at `path`."""
         return default_acls(path, secure=self.secure)
 
     def _create(self, path: str, data: bytes | None = None, *, sequential: bool = False) -> Create:
         return Create(path, data, sequential=sequential, acl=self.acl_of(path))
 
     async def _requests(self, ops: Sequence[ZkOperation[Any]], *, in_order: bool = False) -> list[Any]:
-        """Results and errors in the order of `ops`; what a lost connection left open is asked again.
+        """Results and errors in the order of `ops`; operations whose answers a lost connection took are sent again.
 
-        What was not sent yet when the connection went is sent before that. Where one of `ops` rests on another before
-        it (`in_order`), all behind the first that was left open is asked again too.
+        Operations that were not sent yet when the connection was lost are sent before these. If operations depend on
+        earlier ones (`in_order`), all after the first lost one are sent again, too.
         """
         results: list[Any] = [None] * len(ops)
         remaining = list(range(len(ops)))
@@ -112,10 +112,10 @@ class KafkaRequests:
         return results
 
     async def _own_success(self, op: ZkOperation[Any], error: ZooKeeperError) -> Any:
-        """The outcome of `op`, which was sent again because its first answer was lost, and then failed with `error`.
+        """The result of `op`, which was sent again because its first answer was lost, and then failed with `error`.
 
-        Where the znode is now as one success of this very write leaves it, the first one succeeded: the result of that.
-        Else `error` (``conditionalUpdatePath``'s checker, for every write). To who deletes, what is gone is none.
+        If the znode is as this very write leaves it, the first attempt succeeded, and its result is returned; else
+        `error` (``conditionalUpdatePath``'s checker, for every write). Deletes accept `NoNode` anyway.
         """
         write = op
         if isinstance(op, Multi) and error.op_index is not None:
@@ -142,7 +142,7 @@ class KafkaRequests:
     async def _checked_requests(
         self, ops: Sequence[Write], expected_controller_epoch_zk_version: int, *, in_order: bool = False
     ) -> list[Any]:
-        """As `_requests`, each guarded by the controller epoch's version. Raises `ControllerMoved`."""
+        """As `_requests`, each operation guarded by the controller epoch's version. Raises `ControllerMoved`."""
         if expected_controller_epoch_zk_version == MATCH_ANY_VERSION:
             return await self._requests(ops, in_order=in_order)
         assert expected_controller_epoch_zk_version >= 0
@@ -169,7 +169,7 @@ class KafkaRequests:
         return answer
 
     async def create_recursive(self, path: str, data: bytes | None = None, throw_if_path_exists: bool = True) -> None:
-        """Makes a persistent znode and the parents it lacks. Raises `NodeExists` unless that is to be ignored."""
+        """Creates a persistent znode and its missing parents. Raises `NodeExists` unless that is to be ignored."""
         create = self._create(path, data)
         try:
             try:
@@ -184,7 +184,7 @@ class KafkaRequests:
                 raise
 
     async def delete_recursive(self, path: str, expected_controller_epoch_zk_version: int = MATCH_ANY_VERSION) -> bool:
-        """Deletes a znode and all below it, the lowest first, each in its own checked write. False if none."""
+        """Deletes a znode and all below it, the lowest first, each in its own checked write. False if none exists."""
         level = [path]
         found: list[str] = []
         while level:
@@ -203,7 +203,7 @@ class KafkaRequests:
         await self._delete_all([path], expected_controller_epoch_zk_version)
 
     async def _delete_all(self, paths: Sequence[str], expected_controller_epoch_zk_version: int) -> None:
-        """Deletes all in one pipeline, in this order; what is gone already is no error."""
+        """Deletes all in one pipeline, in this order; a missing znode is no error."""
         answers = await self._checked_requests(
             [Delete(path) for path in paths], expected_controller_epoch_zk_version, in_order=True
         )
@@ -226,18 +226,18 @@ class KafkaRequests:
         return await self._request(Exists(path)) is not None
 
     async def get_children(self, path: str) -> list[str]:
-        """Sorted; empty where there is no such znode."""
+        """The names of a znode's children, sorted; empty if it does not exist."""
         try:
             return sorted(await self._request(GetChildren(path, True)))
         except NoNode:
             return []
 
     async def catch_up(self) -> None:
-        """Waits until reads, by whichever server, give what is at least as new as all that was committed before."""
+        """Waits until reads, by whatever server, see all that was committed before."""
         await self._request(Sync("/"))
 
     async def get_data_and_stat(self, path: str) -> tuple[bytes | None, Stat | None]:
-        """(None, None) where there is no such znode."""
+        """A znode's data and stat; (None, None) if it does not exist."""
         try:
             data, stat = await self._request(GetData(path))
         except NoNode:
@@ -249,7 +249,7 @@ class KafkaRequests:
         return data, UNKNOWN_VERSION if stat is None else stat.version
 
     async def conditional_update_path(self, path: str, data: bytes, expected_version: int) -> tuple[bool, int]:
-        """Compare-and-set: whether it was done, and the new version. A lost race and a missing znode are False."""
+        """Compare-and-set: whether it was done, and the new version. False after a lost race or without a znode."""
         try:
             stat = await self._request(SetData(path, data, expected_version))
         except (BadVersion, NoNode):
@@ -259,7 +259,7 @@ class KafkaRequests:
     def _decoded(
         self, found: Mapping[K, tuple[bytes | None, Stat]], decode: Callable[[K, bytes | None, Stat], V]
     ) -> dict[K, V]:
-        """What stands in many znodes of a kind; one that cannot be read is left out."""
+        """The contents of many znodes of a kind; an unreadable one is left out."""
         decoded: dict[K, V] = {}
         for key, (data, stat) in found.items():
             try:
@@ -269,7 +269,7 @@ class KafkaRequests:
         return decoded
 
     async def _read_all(self, paths: Mapping[K, str]) -> dict[K, tuple[bytes | None, Stat]]:
-        """Data and stat by key, read in one pipeline; what does not exist is left out."""
+        """Data and stat by key, read in one pipeline; missing znodes are left out."""
         keys = list(paths)
         answers = await self._requests([GetData(paths[key]) for key in keys])
         found: dict[K, tuple[bytes | None, Stat]] = {}

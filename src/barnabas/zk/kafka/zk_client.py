@@ -59,7 +59,7 @@ __all__ = ["BrokerIdInUse", "ControllerMoved", "KafkaZkClient", "RegistrationWai
 logger = logging.getLogger(__name__)
 
 REGISTRATION_TOLD_MS: Final = 1_000
-"""How often a broker that waits for an earlier registration's end tells of it, and looks whether it missed that."""
+"""How often a broker that waits for an earlier registration's end logs it, and checks whether it missed the event."""
 
 
 class BrokerIdInUse(Exception):
@@ -80,13 +80,13 @@ class RegistrationWait:
 
     @property
     def owner(self) -> str:
-        """The other one, for people to read."""
+        """The owner of that registration, in words for people."""
         where = f" of a broker at {', '.join(self.endpoints)}" if self.endpoints else ""
         return f"session 0x{self.session_id & (1 << 64) - 1:x}{where}"
 
 
 def _endpoints(broker_id: int, data: bytes | None) -> tuple[str, ...]:
-    """Where the broker listens that wrote a registration; nothing for one that cannot be read."""
+    """The listeners in a registration; empty for an unreadable one."""
     try:
         return tuple(f"{endpoint.host}:{endpoint.port}" for endpoint in BrokerIdZNode.decode(broker_id, data).endpoints)
     except ZNodeError:
@@ -130,14 +130,14 @@ class KafkaZkClient(KafkaZkTopics):
     # --- the tree's trunk -------------------------------------------------------------------------------------
 
     async def create_top_level_paths(self) -> None:
-        """Makes what every Kafka cluster has, in Kafka's order. All that exists already is found in one pipeline."""
+        """Creates the znodes that every Kafka cluster has, in Kafka's order. One pipeline finds those that exist."""
         answers = await self._requests([Exists(path) for path in PERSISTENT_ZK_PATHS])
         for path, answer in zip(PERSISTENT_ZK_PATHS, answers, strict=True):
             if result_of(answer) is None:
                 await self.make_sure_persistent_path_exists(path)
 
     async def create_chroot_path_if_not_set(self) -> None:
-        """Makes the chroot of ``zookeeper.connect`` itself, which no path below it can do."""
+        """Creates the chroot of ``zookeeper.connect`` itself; no path below the chroot can name it."""
         await self.client.make_chroot(self.acl_of(self.client.chroot))
 
     async def make_sure_persistent_path_exists(self, path: str) -> None:
@@ -148,7 +148,7 @@ class KafkaZkClient(KafkaZkTopics):
         return None if stat is None else ClusterIdZNode.decode(data)
 
     async def create_or_get_cluster_id(self, proposed_cluster_id: str) -> str:
-        """The cluster's id: the proposed one when this broker is the first."""
+        """The cluster's id: the proposed one if this broker is the first."""
         known = await self.get_cluster_id()
         if known is not None:
             return known
@@ -181,9 +181,9 @@ class KafkaZkClient(KafkaZkTopics):
     ) -> int:
         """Registers the broker and returns its epoch, the czxid of its znode.
 
-        When the znode is there and another session owns it, it is most often what a killed process of this same broker
-        left behind: waits up to `wait_ms` for that session to expire, and calls `on_waiting` about once a second.
-        Raises `BrokerIdInUse` after that.
+        A znode of another session is most often left behind by a killed process of this same broker. So this waits up
+        to `wait_ms` for that session to expire, and calls `on_waiting` about once a second. Then it raises
+        `BrokerIdInUse`.
         """
         path = BrokerIdZNode.path(broker.broker_id)
         began_ms = self._runtime.clock.monotonic_ms()
@@ -203,7 +203,7 @@ class KafkaZkClient(KafkaZkTopics):
                 if found is None:
                     continue
                 if found.ephemeral_owner == self.client.session_id:
-                    stat = found  # made by a multi of ours whose answer was lost
+                    stat = found  # made by our own multi whose answer was lost
                 elif found.ephemeral_owner in self.client.own_sessions:
                     # Left over from an expired session of our own (ZOOKEEPER-2985, KAFKA-7165).
                     await self._delete(path, MATCH_ANY_VERSION)
@@ -237,7 +237,7 @@ class KafkaZkClient(KafkaZkTopics):
 
         self.client.register_node_change_handler(ZNodeChangeHandler(path, handle_deletion=tell))
         try:
-            if await self.path_exists(path):  # which sets the watch
+            if await self.path_exists(path):  # this read sets the watch
                 await within(deleted, timeout_ms)
         finally:
             self.client.unregister_node_change_handler(path)
@@ -254,9 +254,9 @@ class KafkaZkClient(KafkaZkTopics):
         return sorted(broker_id for broker_id in ids if broker_id < 1 << 31)
 
     async def get_all_brokers_in_cluster(self, known: Iterable[BrokerInfo] = ()) -> list[BrokerInfo]:
-        """Every live broker with its epoch, in the order of ids; one that is `known` also where it says nonsense now.
+        """Every live broker with its epoch, in the order of ids; a `known` broker stays even if it is unreadable now.
 
-        A broker whose registration cannot be read is left out otherwise: nobody could connect to it.
+        Any other broker with an unreadable registration is left out: no client could connect to it.
         """
         epochs = {(broker.broker_id, broker.epoch): broker for broker in known}
 
@@ -273,7 +273,7 @@ class KafkaZkClient(KafkaZkTopics):
         return list(self._decoded(found, decode).values())
 
     async def get_broker(self, broker_id: int) -> BrokerInfo | None:
-        """None where it is not registered, or nobody can read where it is."""
+        """The broker; None if it is not registered, or its registration is unreadable."""
         found = await self._read_all({broker_id: BrokerIdZNode.path(broker_id)})
         brokers = self._decoded(found, lambda _, data, stat: BrokerIdZNode.decode(broker_id, data, stat.czxid))
         return brokers.get(broker_id)
@@ -310,7 +310,7 @@ class KafkaZkClient(KafkaZkTopics):
         return new_epoch, epoch_stat.version
 
     async def _check_controller_and_epoch(self, controller_id: int, new_epoch: int) -> tuple[int, int]:
-        """Whether it was our own multi, its answer lost, that made ``/controller``. Raises `ControllerMoved`."""
+        """Checks that our own multi, its answer lost, made ``/controller``. Raises `ControllerMoved` otherwise."""
         data, stat = await self.get_data_and_stat(ControllerZNode.path)
         if stat is None:
             raise ControllerMoved(f"{ControllerZNode.path} went away during the election.")
@@ -321,7 +321,7 @@ class KafkaZkClient(KafkaZkTopics):
         if elected == controller_id and stat.ephemeral_owner == self.client.session_id:
             known = await self.get_controller_epoch()
             assert known is not None, f"{ControllerEpochZNode.path} is never deleted"
-            # Another election would have made the epoch larger, so with this epoch the version is ours too.
+            # A later election would have raised the epoch: with this epoch, the version is ours, too.
             epoch, epoch_stat = known
             if epoch == new_epoch:
                 return new_epoch, epoch_stat.version
@@ -340,7 +340,7 @@ class KafkaZkClient(KafkaZkTopics):
         return INITIAL_CONTROLLER_EPOCH, INITIAL_CONTROLLER_EPOCH_ZK_VERSION
 
     async def get_controller_registration(self) -> ControllerRegistration | None:
-        """None where there is no controller, or nobody can read who it is."""
+        """The controller's broker id; None if there is no controller, or its znode is unreadable."""
         found = await self._read_all({ControllerZNode.path: ControllerZNode.path})
         known = self._decoded(found, lambda _, data, stat: ControllerZNode.decode(data, stat.version))
         return known.get(ControllerZNode.path)
@@ -357,7 +357,7 @@ class KafkaZkClient(KafkaZkTopics):
         """Gives up ``/controller``, so that another broker is elected."""
         await self._delete(ControllerZNode.path, expected_controller_epoch_zk_version)
 
-    # --- what old tools ask of the controller -----------------------------------------------------------------
+    # --- requests of old tools to the controller -----------------------------------------------------------------
 
     async def get_partition_reassignment(self) -> dict[TopicPartition, tuple[int, ...]]:
         data, stat = await self.get_data_and_stat(ReassignPartitionsZNode.path)
@@ -421,7 +421,7 @@ class KafkaZkClient(KafkaZkTopics):
     async def delete_log_dir_event_notifications(
         self, expected_controller_epoch_zk_version: int, sequence_numbers: Iterable[str] | None = None
     ) -> None:
-        """All of them where none is named."""
+        """All of them if none is named."""
         if sequence_numbers is None:
             sequence_numbers = await self.get_all_log_dir_event_notifications()
         await self._delete_all(
@@ -452,7 +452,7 @@ class KafkaZkClient(KafkaZkTopics):
     async def delete_isr_change_notifications(
         self, expected_controller_epoch_zk_version: int, sequence_numbers: Iterable[str] | None = None
     ) -> None:
-        """All of them where none is named."""
+        """All of them if none is named."""
         if sequence_numbers is None:
             sequence_numbers = await self.get_all_isr_change_notifications()
         await self._delete_all(
@@ -463,7 +463,7 @@ class KafkaZkClient(KafkaZkTopics):
     # --- configuration ----------------------------------------------------------------------------------------
 
     async def get_entity_configs(self, entity_type: str, sanitized_entity_name: str) -> dict[str, str]:
-        """What was set for one entity; empty where nothing was."""
+        """One entity's configuration; empty if none was set."""
         return (await self.get_entity_configs_and_version(entity_type, sanitized_entity_name))[0]
 
     async def get_entity_configs_and_version(
@@ -489,12 +489,12 @@ class KafkaZkClient(KafkaZkTopics):
         config: Mapping[str, str],
         version: int = MATCH_ANY_VERSION,
     ) -> None:
-        """Writes an entity's configuration. Raises `ControllerMoved`, and `BadVersion` where it was written since it
-        had `version`; Kafka's last writer always wins, and what another has just changed beside it is lost.
+        """Writes an entity's configuration. Raises `ControllerMoved`, and `BadVersion` if it was written after
+        `version`. (In Kafka the last writer wins, and another's concurrent change is lost.)
 
-        Guarded by the controller's epoch as it was before the controller was read, so that nothing is written past a
-        KRaft controller that is taking the cluster over. (Apache's guard is ``/controller``'s version, which is 0 for
-        that one as for the one before, and what is new is made without it.)
+        The write is guarded by the controller epoch read before the controller, so that it fails once a KRaft
+        controller takes the cluster over. (Apache's guard is ``/controller``'s version, which is 0 for the old and the
+        new one alike, and creations have no guard.)
         """
         known = await self.get_controller_epoch()
         registration = await self.get_controller_registration()
@@ -519,17 +519,17 @@ class KafkaZkClient(KafkaZkTopics):
         except BadVersion:
             if (await self.get_data_and_stat(path))[0] != data:
                 raise
-            # It was written, and the answer was lost.
+            # The first attempt succeeded, and its answer was lost.
 
     @to_its_end
     async def change_client_entity_configs(
         self, entity_type: str, sanitized_entity_name: str, config: Mapping[str, str], version: int
     ) -> None:
-        """Writes what a user, a client id or an address has, and tells every broker. Raises `ControllerMoved`, and
-        `BadVersion` where it was written since it had `version`.
+        """Writes the configuration of a user, client id or address, and notifies every broker. Raises
+        `ControllerMoved`, and `BadVersion` if it was written after `version`.
 
-        The znode of one that has nothing any more goes, as does a user's that was there for a client id of his only
-        (``tryCleanQuotaNodes``): names are made up freely, and their znodes would become ever more.
+        An entity's empty znode is deleted, as is a user's that was there only for one of its client ids
+        (``tryCleanQuotaNodes``): clients choose names freely, and the znodes would only become more.
         """
         await self.set_or_create_entity_configs(entity_type, sanitized_entity_name, config, version)
         if not config:
@@ -539,7 +539,8 @@ class KafkaZkClient(KafkaZkTopics):
         await self.create_config_change_notification(f"{entity_type}/{sanitized_entity_name}")
 
     async def _deleted_if_empty(self, path: str) -> bool:
-        """Whether the entity's znode is gone: it held nothing, had nothing below it, and nobody wrote it meanwhile."""
+        """Deletes the entity's znode if it is empty, childless, and not written meanwhile; returns whether it is
+        gone."""
         data, stat = await self.get_data_and_stat(path)
         if stat is None:
             return True
@@ -554,7 +555,7 @@ class KafkaZkClient(KafkaZkTopics):
         return True
 
     async def create_config_change_notification(self, sanitized_entity_path: str) -> None:
-        """Tells every broker; the path is the entity's below ``/config``, such as ``topics/t1``."""
+        """Notifies every broker; the path is the entity's below ``/config``, such as ``topics/t1``."""
         op = self._create(
             ConfigEntityChangeNotificationSequenceZNode.create_path,
             ConfigEntityChangeNotificationSequenceZNode.encode(sanitized_entity_path),
@@ -584,7 +585,7 @@ class KafkaZkClient(KafkaZkTopics):
     async def get_features(self) -> tuple[Features, int] | None:
         """The finalized features and their epoch (the znode's version).
 
-        None before there was a controller, and where they cannot be read.
+        None before the first controller, and if they are unreadable.
         """
         found = await self._read_all({FeatureZNode.path: FeatureZNode.path})
         return self._decoded(found, lambda _, data, stat: (FeatureZNode.decode(data), stat.version)).get(

@@ -56,7 +56,7 @@ class KafkaZkSecurity(KafkaRequests):
     # --- ACLs of resources ------------------------------------------------------------------------------------
 
     async def create_acl_paths(self) -> None:
-        """What an authorizer makes at its start."""
+        """Creates the znodes that an authorizer needs at its start."""
         for pattern_type in ACL_PATTERN_TYPES:
             for resource_type in ACL_RESOURCE_TYPES:
                 await self.create_recursive(ResourceZNode.type_path(resource_type, pattern_type), None, False)
@@ -71,7 +71,7 @@ class KafkaZkSecurity(KafkaRequests):
     async def conditional_set_acls_for_resource(
         self, resource: ResourcePattern, acls: Iterable[AclEntry], expected_version: int
     ) -> tuple[bool, int]:
-        """Compare-and-set: whether it was done, and the new version."""
+        """Compare-and-set; returns whether it was done, and the new version."""
         if expected_version < 0:
             raise ValueError(f"ACLs are changed under the version they were read with, not {expected_version}")
         return await self.conditional_update_path(_path(resource), ResourceZNode.encode(acls), expected_version)
@@ -79,7 +79,7 @@ class KafkaZkSecurity(KafkaRequests):
     async def create_acls_for_resource_if_not_exists(
         self, resource: ResourcePattern, acls: Iterable[AclEntry]
     ) -> tuple[bool, int]:
-        """Whether they were made, and their version; False where there are some already."""
+        """Returns whether the ACLs were created, and their version; False if the resource has some already."""
         try:
             await self._request(self._create(_path(resource), ResourceZNode.encode(acls)))
         except NodeExists:
@@ -87,7 +87,7 @@ class KafkaZkSecurity(KafkaRequests):
         return True, 0
 
     async def create_acl_change_notification(self, resource: ResourcePattern) -> None:
-        """Tells every broker's authorizer."""
+        """Notifies every broker's authorizer."""
         await self._request(
             self._create(AclChangeZNode.create_path(resource), AclChangeZNode.encode(resource), sequential=True)
         )
@@ -103,7 +103,7 @@ class KafkaZkSecurity(KafkaRequests):
         return await self.get_children(ResourceZNode.type_path(resource_type_name(resource_type), pattern_type))
 
     async def conditional_delete(self, resource: ResourcePattern, expected_version: int) -> bool:
-        """False when the ACLs have another version by now; true also where they are gone already."""
+        """False if the ACLs have another version by now; true also if they are gone already."""
         with suppress(NoNode):
             try:
                 await self._request(Delete(_path(resource), expected_version))
@@ -118,12 +118,12 @@ class KafkaZkSecurity(KafkaRequests):
         await self.create_recursive(DelegationTokensZNode.path, None, False)
 
     async def create_token_change_notification(self, token_id: str) -> None:
-        """Tells every broker."""
+        """Notifies every broker."""
         create_path = DelegationTokenChangeNotificationSequenceZNode.create_path
         await self._request(self._create(create_path, token_id.encode(), sequential=True))
 
     async def set_delegation_token(self, token: TokenInformation) -> bool:
-        """False where there is none to be changed."""
+        """False if the token does not exist."""
         try:
             await self._request(SetData(DelegationTokenInfoZNode.path(token.token_id), token.encode()))
         except NoNode:
@@ -139,7 +139,7 @@ class KafkaZkSecurity(KafkaRequests):
         return TokenInformation.decode(token_id, data)
 
     async def get_delegation_tokens(self) -> dict[str, TokenInformation]:
-        """Every token that can be read, in one pipeline."""
+        """Every readable token, read in one pipeline."""
         names = await self.get_children(DelegationTokensZNode.path)
         found = await self._read_all({name: DelegationTokenInfoZNode.path(name) for name in names})
         decoded = self._decoded(found, lambda name, data, _: TokenInformation.decode(name, data))

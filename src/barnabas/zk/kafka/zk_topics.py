@@ -45,7 +45,7 @@ class KafkaZkTopics(KafkaZkSecurity):
     async def get_topic_partition_states(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, LeaderIsrAndControllerEpoch]:
-        """Partitions that have no state yet, or one that cannot be read, are left out."""
+        """Partitions without a state, or with an unreadable one, are left out."""
         found = await self._read_all({key: TopicPartitionStateZNode.path(key) for key in partitions})
         return self._decoded(found, lambda key, data, stat: TopicPartitionStateZNode.decode(key, data, stat.version))
 
@@ -54,9 +54,9 @@ class KafkaZkTopics(KafkaZkSecurity):
         states: Mapping[TopicPartition, LeaderIsrAndControllerEpoch],
         expected_controller_epoch_zk_version: int,
     ) -> dict[TopicPartition, str | ZooKeeperError]:
-        """Makes ``partitions``, ``partitions/P`` and ``state`` of new partitions; per partition its path or error.
+        """Creates ``partitions``, ``partitions/P`` and ``state`` of new partitions; per partition its path or error.
 
-        All of it is sent as one pipeline: a parent is always answered before its child is looked at.
+        All are sent as one pipeline: the server creates a parent before it handles its child.
         """
         version = expected_controller_epoch_zk_version
         topics = list(dict.fromkeys(key.topic for key in states))
@@ -96,7 +96,7 @@ class KafkaZkTopics(KafkaZkSecurity):
         controller_epoch: int,
         expected_controller_epoch_zk_version: int,
     ) -> UpdateLeaderAndIsrResult:
-        """Writes new leaders and ISRs. Raises `ControllerMoved`; every other error is that of its partition."""
+        """Writes new leaders and ISRs. Raises `ControllerMoved`; any other error stands in its partition's result."""
         try:
             answers = await self.set_topic_partition_states_raw(
                 {
@@ -136,7 +136,7 @@ class KafkaZkTopics(KafkaZkSecurity):
         topic_id: Uuid | None,
         assignment: Mapping[TopicPartition, ReplicaAssignment | Sequence[int]],
     ) -> None:
-        """Makes the topic. Raises `NodeExists` when there is one, unless a write whose answer was lost made it."""
+        """Creates the topic. Raises `NodeExists` if it exists, unless our own write, its answer lost, created it."""
         full = {
             key: value if isinstance(value, ReplicaAssignment) else ReplicaAssignment(tuple(value))
             for key, value in assignment.items()
@@ -166,7 +166,7 @@ class KafkaZkTopics(KafkaZkSecurity):
         change: Callable[[Mapping[TopicPartition, ReplicaAssignment]], Mapping[TopicPartition, ReplicaAssignment]],
         expected_controller_epoch_zk_version: int = MATCH_ANY_VERSION,
     ) -> None:
-        """`change` makes the new assignment of the one that is there; once more, where another write came between."""
+        """Replaces the assignment by `change` of it; repeats this when another write came between."""
         path = TopicZNode.path(topic)
         while True:
             data, stat = await self.get_data_and_stat(path)
@@ -183,7 +183,7 @@ class KafkaZkTopics(KafkaZkSecurity):
     async def set_topic_ids(
         self, assignments: Iterable[TopicIdReplicaAssignment], expected_controller_epoch_zk_version: int
     ) -> list[TopicIdReplicaAssignment]:
-        """Gives an id to topics that an old Kafka made without one."""
+        """Gives an id to topics that an old Kafka created without one."""
         updated = []
         for known in assignments:
             assert known.topic_id is None, f"topic {known.topic} has an id already"
@@ -202,7 +202,7 @@ class KafkaZkTopics(KafkaZkSecurity):
     async def get_replica_assignment_and_topic_id_for_topics(
         self, topics: Iterable[str]
     ) -> dict[str, TopicIdReplicaAssignment]:
-        """A topic that is not there, or cannot be read, has an empty assignment and no id."""
+        """A missing or unreadable topic has an empty assignment and no id."""
         paths = {topic: TopicZNode.path(topic) for topic in topics}
         found = self._decoded(await self._read_all(paths), lambda topic, data, _: TopicZNode.decode(topic, data))
         return {topic: found.get(topic) or TopicIdReplicaAssignment(topic, None, {}) for topic in paths}
@@ -228,7 +228,7 @@ class KafkaZkTopics(KafkaZkSecurity):
     # --- topic deletion ---------------------------------------------------------------------------------------
 
     async def create_delete_topic_path(self, topic: str) -> None:
-        """Asks for a topic's deletion. Raises `NodeExists` when that was asked before."""
+        """Asks for a topic's deletion. Raises `NodeExists` if that was asked before."""
         await self.create_recursive(DeleteTopicsTopicZNode.path(topic))
 
     async def is_topic_marked_for_deletion(self, topic: str) -> bool:

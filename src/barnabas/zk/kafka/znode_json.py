@@ -16,16 +16,16 @@ SHOWN_BYTES_MAX: Final = 200
 
 
 def shown(data: bytes | None) -> str:
-    """The bytes of a znode for people to read, as far as a line of a log has room."""
+    """The bytes of a znode for a log line, shortened."""
     if data is None or len(data) <= SHOWN_BYTES_MAX:
         return repr(data)
     return f"{data[:SHOWN_BYTES_MAX]!r}.. ({len(data)} bytes)"
 
 
 def int32(value: Any, least: int = -(1 << 31)) -> int:
-    """A number of a znode's JSON, where Kafka has an int. Raises ``ValueError`` for one that none of its ints can be.
+    """A number of a znode's JSON, for a field that is an int in Kafka. Raises ``ValueError`` for one out of its range.
 
-    It would go into requests to every broker, which hold no larger one.
+    It goes into requests to every broker, which have no room for a larger one.
     """
     number = int(value)
     if not least <= number < 1 << 31:
@@ -34,7 +34,7 @@ def int32(value: Any, least: int = -(1 << 31)) -> int:
 
 
 def followed_epoch(value: Any) -> int:
-    """An epoch which another can follow: the next one goes into requests to every broker as well."""
+    """An epoch below the largest int: the next epoch goes into requests to every broker as well."""
     return int32(int32(value, 0) + 1) - 1
 
 
@@ -74,18 +74,18 @@ class Reading:
 
 
 def sequence_number(name: str, prefix: str) -> int | None:
-    """The number that ZooKeeper gave a sequential znode; None when `name` does not begin with `prefix`."""
+    """The number that ZooKeeper gave a sequential znode; None if `name` does not begin with `prefix`."""
     digits = name.rpartition("/")[2].removeprefix(prefix)
     return int(digits) if digits != name.rpartition("/")[2] and digits.isascii() and digits.isdigit() else None
 
 
 def sanitize(name: str) -> str:
-    """`name` as it stands in a path or entity name, percent-encoded (Kafka's ``Sanitizer``)."""
+    """`name`, percent-encoded for a path or entity name (Kafka's ``Sanitizer``)."""
     return quote(name, safe="").replace("~", "%7E")
 
 
 def is_entity_name(name: str) -> bool:
-    """Whether a znode can have this name once it is sanitized: all but those that a path reads as directories."""
+    """Whether a znode can have this name once it is sanitized: all but ``.`` and ``..``."""
     return name not in (".", "..")
 
 

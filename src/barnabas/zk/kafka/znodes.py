@@ -27,7 +27,7 @@ from barnabas.zk.kafka.znode_json import Reading, ZNodeError, followed_epoch, in
 MATCH_ANY_VERSION: Final = -1
 """``ZkVersion.MatchAnyVersion``: a set or delete with this version is unconditional."""
 UNKNOWN_VERSION: Final = -2
-"""``ZkVersion.UnknownVersion``: what a read answers for a znode that is not there."""
+"""``ZkVersion.UnknownVersion``: the version that a read returns for a missing znode."""
 
 INITIAL_CONTROLLER_EPOCH: Final = 0
 INITIAL_CONTROLLER_EPOCH_ZK_VERSION: Final = 0
@@ -175,7 +175,7 @@ class BrokerIdZNode:
         plaintext = next((e for e in broker.endpoints if e.security_protocol == "PLAINTEXT"), None)
         fields: dict[str, Any] = {
             "version": version,
-            # For clients older than listeners: the first plaintext endpoint, or nothing they could connect to.
+            # For clients older than listeners: the first plaintext endpoint, or none.
             "host": None if plaintext is None else plaintext.host,
             "port": -1 if plaintext is None else plaintext.port,
             "endpoints": [_connection_string(endpoint) for endpoint in broker.endpoints],
@@ -191,7 +191,7 @@ class BrokerIdZNode:
 
     @staticmethod
     def decode(broker_id: int, data: bytes | None, epoch: int = -1) -> BrokerInfo:
-        """Any version from 1 to 5. `epoch` is the znode's czxid."""
+        """Reads any version from 1 to 5. `epoch` is the znode's czxid."""
         path = BrokerIdZNode.path(broker_id)
         with Reading(path, data) as fields:
             version = int(fields["version"])
@@ -555,11 +555,11 @@ PERSISTENT_ZK_PATHS: Final = (
     LogDirEventNotificationZNode.path,
     *map(ConfigEntityTypeZNode.path, CONFIG_TYPES),
 )
-"""What every broker makes at its start, in this order."""
+"""The znodes that every broker creates at its start, in this order."""
 
 SENSITIVE_ROOT_PATHS: Final = (
     ConfigEntityTypeZNode.path(USERS),
     ConfigEntityTypeZNode.path(BROKERS),
     DelegationTokensZNode.path,
 )
-"""Below these no one but the brokers may read when znodes carry ACLs."""
+"""Only brokers may read below these when znodes have ACLs."""

@@ -10,13 +10,13 @@ from barnabas.zk.protocol.data import ACL, OPEN_ACL_UNSAFE, ACLs, ZkPermission
 from barnabas.zk.protocol.errors import InvalidACL, NoAuth
 
 Identity: TypeAlias = tuple[str, str]
-"""A scheme, and who it is under that scheme."""
+"""A scheme, and the id under that scheme."""
 
 SUPER: Final[Identity] = ("super", "")
 ENTRIES_MAX: Final = 100
-"""Of one znode: each of a transaction's fifty thousand operations may look at them. ZooKeeper has no such bound."""
+"""For one znode: each of a transaction's fifty thousand operations may check its ACLs. ZooKeeper has no such limit."""
 _AUTHENTICATING: Final = ("digest", "sasl", "x509")
-"""Schemes whose identities stand in for the id of an ``auth`` ACL."""
+"""The schemes whose identities replace an ``auth`` ACL."""
 
 
 def digest_of(user_and_password: bytes) -> str:
@@ -30,7 +30,7 @@ def digest_of(user_and_password: bytes) -> str:
 
 
 def resolved(acl: ACLs, identities: Sequence[Identity], path: str) -> ACLs:
-    """The ACLs as they are kept: ``auth`` replaced by the client's own identities, doubles dropped."""
+    """The ACLs as they are stored: ``auth`` replaced by the client's own identities, duplicates dropped."""
     if acl is OPEN_ACL_UNSAFE:
         return acl
     kept: dict[ACL, None] = {}
@@ -57,7 +57,7 @@ def resolved(acl: ACLs, identities: Sequence[Identity], path: str) -> ACLs:
 def _is_valid(scheme: str, identity: str) -> bool:
     match scheme:
         case "digest":
-            return identity.rstrip(":").count(":") == 1  # Java's split drops what is empty at the end
+            return identity.rstrip(":").count(":") == 1  # Java's split drops empty strings at the end
         case "ip":
             return _network(identity) is not None
         case "sasl" | "x509":
@@ -119,7 +119,7 @@ def _matches(scheme: str, own: str, wanted: str) -> bool:
 
 
 def masked(acl: ACLs, identities: Sequence[Identity]) -> ACLs:
-    """The ACLs as getACL shows them: the digests only to those who may change them (ADMIN)."""
+    """The ACLs as getACL shows them: the digests only to clients that may change them (ADMIN)."""
     if permits(acl, ZkPermission.ADMIN, identities):
         return acl
     return tuple(

@@ -196,14 +196,14 @@ TTL_OWNER: Final = -(1 << 56)
 """The ephemeral owner of a znode with a time to live is this plus the time, kept but never shown
 (``EphemeralType.TTL``)."""
 TTL_MS_MAX: Final = (1 << 40) - 1
-"""The longest time to live: it has the last forty bits of the ephemeral owner."""
+"""The longest time to live: the ephemeral owner has forty bits for it."""
 
 
 def ttl_of(owner: int) -> int | None:
-    """The time to live in ms that an ephemeral owner stands for; None where it is a session's or a container's."""
+    """The time to live in ms that an ephemeral owner stands for; None if it is a session's or a container's."""
     return owner - TTL_OWNER if TTL_OWNER < owner <= TTL_OWNER + TTL_MS_MAX else None
 
 
 def is_session(owner: int) -> bool:
-    """Whether an ephemeral owner is a session, with which its znode ends."""
+    """Whether an ephemeral owner is a session, whose end deletes the znode."""
     return owner not in (0, CONTAINER_OWNER) and ttl_of(owner) is None

@@ -15,7 +15,7 @@ from typing import Final
 from barnabas.security.sasl.exchange import SaslRefused
 
 REALM: Final = "zk-sasl-md5"
-"""What a ZooKeeper server calls itself, whatever its host's name is."""
+"""The name of every ZooKeeper server, whatever its host."""
 DIGEST_URI: Final = f"zookeeper/{REALM}"
 
 _DIRECTIVE: Final = re.compile(r'\s*([A-Za-z-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^,"\s]*))\s*(?:,|$)', re.S)
@@ -44,7 +44,7 @@ def _quoted(text: str) -> str:
 
 
 def _encoded(text: str) -> bytes:
-    """Latin-1 where that can hold it, else UTF-8 (RFC 2831, 2.1.2.1)."""
+    """Latin-1 if it has all characters, else UTF-8 (RFC 2831, 2.1.2.1)."""
     try:
         return text.encode("latin-1")
     except UnicodeEncodeError:
@@ -70,7 +70,7 @@ def _proof(user: str, password: str, fields: Mapping[str, str], method: str) -> 
 
 
 def client_tokens(user: str, password: str, cnonce: str) -> Generator[bytes, bytes, None]:
-    """A client's side: it ends when the server has proved itself. Raises `SaslRefused`."""
+    """A client's side: it ends when the server has proved that it knows the password. Raises `SaslRefused`."""
     challenge = directives((yield b""))
     if "nonce" not in challenge:
         raise SaslRefused("a challenge without a nonce")
@@ -113,7 +113,7 @@ class DigestMd5Server:
         return f'realm="{REALM}",nonce={_quoted(self._nonce)},qop="auth",charset=utf-8,algorithm=md5-sess'.encode()
 
     def verify(self, token: bytes) -> tuple[str, bytes]:
-        """The user that proved to know its password, and the server's own proof. Raises `SaslRefused`."""
+        """The authenticated user, and the server's own proof. Raises `SaslRefused`."""
         fields = {"qop": "auth", **directives(token)}
         missing = {"username", "nonce", "cnonce", "nc", "digest-uri", "response"} - fields.keys()
         if missing:
@@ -123,7 +123,7 @@ class DigestMd5Server:
             raise SaslRefused("an answer to another challenge")
         if fields["digest-uri"].lower() != DIGEST_URI or fields.get("realm", REALM) != REALM:
             raise SaslRefused(f"an answer meant for {fields['digest-uri']}")
-        # An unknown user costs as much time as a wrong password.
+        # An unknown user takes as long as a wrong password.
         password = self._passwords.get(user, "")
         expected = _proof(user, password, fields, "AUTHENTICATE")
         if not hmac.compare_digest(fields["response"].encode(), expected.encode()) or user not in self._passwords:

@@ -50,11 +50,11 @@ class ZooKeeperError(Exception):
         self.code = code
         self.path = path
         self.op_index: int | None = None
-        """Which operation of a multi failed; None outside of one."""
+        """The index of the failed operation in a multi; None outside of one."""
 
     @property
     def passing(self) -> bool:
-        """Whether it says nothing about what was asked, and there is an answer once there is a session again."""
+        """Whether the error is about the connection or session, not the request, which can be asked again later."""
         return self.code in _PASSING
 
     def __str__(self) -> str:

@@ -83,15 +83,15 @@ _DECODERS: Final[dict[int, Decoder]] = {
 
 
 def decode_operation(op_code: int, buffer: Bytes, position: int) -> ZkOperation[Any] | None:
-    """The operation in a request's record; None when nobody knows the op code. Bad bytes are `JuteError`."""
+    """The operation in a request's record; None for an unknown op code. Raises `JuteError` for bad bytes."""
     decode = _DECODERS.get(op_code)
     return None if decode is None else decode(op_code, buffer, position)[0]
 
 
 JUTE_MAX_BUFFER: Final = 0xFFFFF
-"""The longest request that a server takes, unless its configuration says otherwise."""
+"""The longest request that a server accepts by default."""
 LENGTH_BYTES: Final = 4
-"""A frame's length stands before it, and is not part of it."""
+"""The size of the length before a frame, which the length itself does not count."""
 _REQUEST = Struct(">iii")  # length, xid, op code
 _REQUEST_HEADER = Struct(">ii")
 _REPLY = Struct(">iiqi")  # length, xid, zxid, err
@@ -218,5 +218,5 @@ class ConnectResponse:
 
 
 def framed(record: bytes) -> bytes:
-    """The record behind its length."""
+    """The record, after its length."""
     return INT.pack(len(record)) + record

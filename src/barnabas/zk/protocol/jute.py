@@ -45,7 +45,7 @@ def read_bool(buffer: Bytes, position: int) -> tuple[bool, int]:
 
 
 def _read_length(buffer: Bytes, position: int) -> tuple[int, int]:
-    """A length and where its bytes begin; -1 for null."""
+    """A length (-1 for null) and the position of its bytes."""
     try:
         length: int = _read_int(buffer, position)[0]
     except StructError:
@@ -65,7 +65,7 @@ def read_buffer(buffer: Bytes, position: int) -> tuple[bytes | None, int]:
 
 
 def read_string(buffer: Bytes, position: int) -> tuple[str, int]:
-    """A string; null reads as the empty one, which is no path, scheme or id either."""
+    """A string; null reads as empty, which is no valid path, scheme or id either."""
     length, start = _read_length(buffer, position)
     if length <= 0:
         return "", start
@@ -77,7 +77,7 @@ def read_string(buffer: Bytes, position: int) -> tuple[str, int]:
 
 
 def read_count(buffer: Bytes, position: int, element_size_min: int) -> tuple[int, int]:
-    """The number of elements of a vector, at most as many as the rest of the buffer can hold; null reads as none."""
+    """The number of a vector's elements, at most as many as the rest of the buffer can hold; null reads as 0."""
     count, position = read_int(buffer, position)
     if count == -1:
         return 0, position
@@ -125,7 +125,7 @@ def _read_bytes(buffer: Bytes, position: int) -> tuple[bytes, int]:
 
 
 def both(first: JuteKind[T], second: JuteKind[U]) -> JuteKind[tuple[T, U]]:
-    """A pair, one behind the other."""
+    """A pair, one after the other."""
     read_first, encode_first = first
     read_second, encode_second = second
 

@@ -42,7 +42,7 @@ def _read_scheme(buffer: Bytes, position: int) -> tuple[str, int]:
 
 
 _SCHEME: Final[JuteKind[str]] = JuteKind(_read_scheme, lambda scheme: INT.pack(0) + encode_string(scheme))
-"""A scheme as `Auth` has it: behind the type of the packet, a number that nobody has ever used."""
+"""The scheme of an `Auth` packet, after its type, a number that is never used."""
 
 
 @dataclass(slots=True, eq=False, repr=False)

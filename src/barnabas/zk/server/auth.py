@@ -24,11 +24,11 @@ class Authentication:
         return [("x509", subject), *((SUPER,) if is_super else ())]
 
     def packet(self, request: Auth, host: str) -> list[Identity] | None:
-        """The identities that an auth packet proves; None where it proves nothing."""
+        """The identities that an auth packet proves; None if it proves none."""
         match request.scheme:
             case "digest" if request.auth is not None:
                 digest = digest_of(request.auth)
-                # A digest without a password says nothing: an empty configuration must not make it super.
+                # A digest without a password proves nothing: an empty configuration must not match it as super.
                 is_super = bool(self._config.super_digest) and digest == self._config.super_digest
                 return [("digest", digest), *((SUPER,) if is_super else ())]
             case "ip":

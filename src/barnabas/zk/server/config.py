@@ -18,18 +18,18 @@ class CoordinatorConfig:
     session_timeout_max_ms: int = 0
     """0: twenty ticks."""
     max_client_connections: int = 0
-    """From one address; 0 is no limit."""
+    """The limit of connections from one address; 0 is no limit."""
     jute_max_buffer: int = JUTE_MAX_BUFFER
     allowed_words: tuple[str, ...] = ("*",)
-    """The four-letter words that are answered; ``*`` is all."""
+    """The four-letter words that are answered; ``*`` means all."""
     transactions_between_snapshots: int = 10_000
-    """Bounds what a start has to do again."""
+    """Limits what a start has to replay."""
     log_bytes_between_snapshots: int = 32 * 1024 * 1024
     snapshots_kept: int = 3
     container_check_ms: int = 60_000
     extended_types: bool = False
     super_digest: str = ""
-    """``user:base64(sha1(user:password))`` of who may do everything."""
+    """``user:base64(sha1(user:password))`` of the superuser."""
     sasl_users: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Passwords by name for DIGEST-MD5."""
     sasl_super_user: str = ""
@@ -109,7 +109,7 @@ _KEYS: Final[dict[str, tuple[str, Callable[[str], Any], str]]] = {
     "X509AuthenticationProvider.superUser": ("x509_super_user", str, "a certificate's subject"),
 }
 SASL_USER_PREFIX: Final = "barnabas.sasl.user."
-"""Our own: ``barnabas.sasl.user.NAME=PASSWORD`` is what a JAAS file says to ZooKeeper as ``user_NAME``."""
+"""Barnabas' own: ``barnabas.sasl.user.NAME=PASSWORD`` stands for ``user_NAME`` in a JAAS file of ZooKeeper."""
 
 
 def coordinator_config(properties: Mapping[str, str]) -> CoordinatorConfig:

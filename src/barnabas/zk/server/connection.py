@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 OUT_BYTES_MAX: Final = 1024 * 1024
 """Answers collected for one connection in one turn; the rest of its requests wait for the next turn."""
 WRITTEN_AT_ONCE: Final = 256 * 1024
-"""A transport keeps whole what it could send in part, and counts the rest alone: of a large answer it gets pieces."""
+"""The size of a large answer's pieces: a transport keeps a partly sent buffer whole, but counts the rest alone."""
 REQUESTS_AT_ONCE: Final = 32
-"""How many requests of one connection are done before others have their turn: 256 KiB have room for ten thousand."""
+"""How many requests of one connection are done before other connections' turn: 256 KiB may hold ten thousand."""
 LONG_BYTES: Final = 16 * 1024
-"""A request that is longer waits for its turn: a transaction of some eight hundred operations takes 10 ms."""
+"""A longer request waits for a turn of its own: a transaction of some eight hundred operations takes 10 ms."""
 STRANGER_BYTES: Final = 16 * 1024
-"""The longest frame of a stranger: who has no session yet, or has not authenticated where SASL is required.
+"""The longest frame of a stranger: a client without a session, or not authenticated although SASL is required.
 
-A SASL token has 4 KiB at most.
+A SASL token has at most 4 KiB.
 """
 STRANGER_MS: Final = 10_000
 """How long a client may stay a stranger."""
 DEAR: Final = frozenset((OpCode.GET_ALL_CHILDREN_NUMBER, OpCode.GET_EPHEMERALS))
-"""Requests that look at every znode, or at all of a session's: each waits for its turn, as a long one does."""
+"""Requests that read every znode, or all of a session's: each waits for a turn of its own, as a long one does."""
 _OP_CODE: Final = 8
-"""Where it stands in a frame with its length."""
+"""Its position in a frame that begins with its length."""
 
 
 class Latency:
@@ -90,10 +90,10 @@ class ConnectedServer(Protocol):
     def disconnected(self, connection: ServerConnection) -> None: ...
 
     def certified(self, connection: ServerConnection, certificate: bytes) -> None:
-        """TLS has verified the client's certificate (DER). Raises ``ValueError`` where it names nobody."""
+        """TLS has verified the client's certificate (DER). Raises ``ValueError`` if it names nobody."""
 
     def four_letter_word(self, connection: ServerConnection, word: bytes) -> bool:
-        """Whether it is one: then it is answered when its turn comes."""
+        """Whether `word` is a four-letter word; if so, it is answered in a later turn."""
         ...
 
     def handshake(self, connection: ServerConnection, frame: bytes, now_ms: int) -> None:
@@ -105,7 +105,7 @@ class ConnectedServer(Protocol):
     def has_output(self, connection: ServerConnection) -> None: ...
 
     def note_closing(self, connection: ServerConnection, reason: str) -> None:
-        """Says why the server ends the connection."""
+        """Logs why the server ends the connection."""
 
 
 class ServerConnection(asyncio.Protocol):
@@ -150,7 +150,7 @@ class ServerConnection(asyncio.Protocol):
         self._out_bytes = 0
         self._rest = bytearray()
         self._wanted = 0
-        """How many bytes `_rest` needs before there is anything to do with it."""
+        """How many bytes `_rest` needs before the next frame is whole."""
         self._work: Iterator[None] | None = None
         self._writing_is_paused = False
         self.closing = False
@@ -168,7 +168,7 @@ class ServerConnection(asyncio.Protocol):
         self.timer: asyncio.TimerHandle | None = None
         self.transport: asyncio.Transport | None = None
         self.waits_for_turn = False
-        """Whether the rest of what its client says is read only when others have had their turn."""
+        """Whether the rest of its input is read only after other connections have had their turn."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -184,7 +184,7 @@ class ServerConnection(asyncio.Protocol):
         self.transport = None
 
     def eof_received(self) -> bool:
-        """The client says no more. Only who asked by a four-letter word still reads then (``nc -N``, ``socat``)."""
+        """The client sends no more. Only after a four-letter word does it still read (``nc -N``, ``socat``)."""
         return self._asked_a_word
 
     def pause_writing(self) -> None:
@@ -197,7 +197,7 @@ class ServerConnection(asyncio.Protocol):
         self._go_on()
 
     def _hold(self) -> None:
-        """A slow reader gets no more answers, and so its requests wait as well."""
+        """Stops reading from a client that does not read its answers."""
         if not self._held and self.transport is not None and not self.closing:
             self._held = True
             self.transport.pause_reading()
@@ -213,7 +213,7 @@ class ServerConnection(asyncio.Protocol):
         self._take(rest)
 
     def do_in_turns(self, work: Iterator[None]) -> None:
-        """Its first slice at once; what the client asked for behind it waits until all of it is done."""
+        """Does the first slice of `work` at once; the client's later requests wait until all of it is done."""
         for _ in work:
             self._work = work
             self._wait_for_turn()
@@ -316,7 +316,7 @@ class ServerConnection(asyncio.Protocol):
             for start in range(0, len(data), WRITTEN_AT_ONCE):
                 transport.write(data[start : start + WRITTEN_AT_ONCE])
         if self.closing:
-            transport.close()  # when all is sent, which is up to the client
+            transport.close()  # closes when all is sent, which is up to the client
         if self._writing_is_paused:
             most = self._server.unsent.note(self, transport.get_write_buffer_size())
             if most is not None:
@@ -325,18 +325,18 @@ class ServerConnection(asyncio.Protocol):
             self._go_on()
 
     def close_when_sent(self) -> None:
-        """Takes no more requests; closes after this turn's output."""
+        """Accepts no more requests; closes after this turn's output."""
         if not self.closing:
             self.closing = True
             self._server.has_output(self)
 
     def refuse(self, reason: str) -> None:
-        """Takes nothing more from a client that speaks nonsense; what it asked for before is answered."""
+        """Reads no more from a client that breaks the protocol; its earlier requests are answered."""
         self._server.note_closing(self, reason)
         self.close_when_sent()
 
     def drop(self, reason: str) -> None:
-        """Closes at once. The session, where there is one, lives on."""
+        """Closes at once. The session, if any, lives on."""
         self._server.note_closing(self, reason)
         self.abort()
 
@@ -346,11 +346,11 @@ class ServerConnection(asyncio.Protocol):
             self.transport.abort()
 
     def await_introduction(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Ends the connection if its client is still a stranger when the time is over."""
+        """Ends the connection if its client is still a stranger after `STRANGER_MS`."""
         self.timer = loop.call_later(STRANGER_MS / 1000, self.drop, f"it was a stranger for {STRANGER_MS} ms")
 
     def is_introduced(self) -> None:
-        """The client is no stranger any more, or gone."""
+        """Stops that timer: the client is no stranger any more, or gone."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None

@@ -16,7 +16,7 @@ from barnabas.zk.server.config import CoordinatorConfig
 from barnabas.zk.server.connection import ServerConnection
 
 IDENTITIES_MAX: Final = 64
-"""What one connection may prove to be; every ACL is compared with all of them."""
+"""The limit of one connection's identities; every ACL is compared with all of them."""
 
 
 class Introductions:
@@ -31,7 +31,7 @@ class Introductions:
         self._log = log
 
     def authenticate(self, connection: ServerConnection, xid: int, request: Auth) -> None:
-        """The answer has the request's own xid, whatever it is: Java's client sends `AUTH_XID`, and Go's does not."""
+        """The answer repeats the request's xid: Java's client sends `AUTH_XID`, Go's does not."""
         identities = self._authentication.packet(request, connection.host)
         if identities is None or len(connection.identities) >= IDENTITIES_MAX:
             self._log.log("scheme", "%s failed to authenticate under the scheme %r", connection.peer, request.scheme)
@@ -42,7 +42,7 @@ class Introductions:
         connection.send(encode_reply(xid, 0, 0))
 
     def sasl(self, connection: ServerConnection, xid: int, request: Sasl) -> None:
-        """One step of DIGEST-MD5; as in ZooKeeper, a server without users answers with nothing."""
+        """One step of DIGEST-MD5; as in ZooKeeper, a server without users answers with an empty token."""
         token: bytes | None = None
         if self._authentication.offers_sasl:
             try:
@@ -67,7 +67,7 @@ class Introductions:
         connection.send(encode_reply(xid, 0, 0, request.encode_result(token)))
 
     def allows(self, connection: ServerConnection, op_code: int) -> bool:
-        """Whether a server that requires SASL does this for who has not proved anything yet."""
+        """Whether the request is allowed: with SASL required, a client that has not authenticated may send few."""
         return (
             not self._config.sasl_required
             or op_code in (OpCode.PING, OpCode.CLOSE_SESSION, OpCode.AUTH, OpCode.SASL)

@@ -23,7 +23,7 @@ from barnabas.zk.server.connection import ServerConnection
 from barnabas.zk.server.tree import DataTree
 
 MULTI_READ_BYTES_MAX: Final = 2 * 1024 * 1024
-"""Clients take ``jute.maxbuffer``, a megabyte by default."""
+"""Clients accept ``jute.maxbuffer``, a megabyte by default."""
 
 
 def _exists(tree: DataTree[ServerConnection], connection: ServerConnection, request: Exists) -> Any:
@@ -49,14 +49,14 @@ def _get_ephemerals(
     tree: DataTree[ServerConnection], connection: ServerConnection, request: GetEphemerals
 ) -> list[str]:
     assert connection.session is not None
-    # As in ZooKeeper, a prefix of blanks is none.
+    # As in ZooKeeper, a blank prefix counts as none.
     return tree.ephemerals_of(connection.session.id, request.path if request.path.strip() else "/")
 
 
 def _multi_read(tree: DataTree[ServerConnection], connection: ServerConnection, request: MultiRead) -> list[Any]:
-    """Reads all, setting no watch whatever their flags say, as in ZooKeeper.
+    """Does all reads, and ignores their watch flags, as ZooKeeper does.
 
-    An answer that is much longer than any client takes is an error instead.
+    An answer much longer than any client accepts becomes an error.
     """
     results: list[Any] = []
     size = 0
@@ -118,4 +118,4 @@ READS: Final[dict[type, Callable[[DataTree[ServerConnection], ServerConnection, 
     RemoveWatches: _remove_watches,
     CheckWatches: _check_watches,
 }
-"""How each kind of read is answered; all raise `ZooKeeperError`."""
+"""The function that answers each kind of read; all raise `ZooKeeperError`."""

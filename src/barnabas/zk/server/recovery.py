@@ -18,7 +18,7 @@ from barnabas.zk.server.wal import CorruptState, LoggedTransaction, WriteAheadLo
 
 
 def recover(log: WriteAheadLog, tree: DataTree[Any], sessions: Sessions[Any], now_ms: int) -> None:
-    """Fills a new tree and new sessions, and makes the log ready for what comes next. Raises `CorruptState`."""
+    """Fills a new tree and new sessions, and makes the log ready for the next transaction. Raises `CorruptState`."""
     _, snapshot, transactions = log.recover()
     if snapshot is not None:
         restore_snapshot(snapshot, tree, sessions, now_ms)
@@ -31,7 +31,7 @@ def recover(log: WriteAheadLog, tree: DataTree[Any], sessions: Sessions[Any], no
 
 
 def replay(transaction: LoggedTransaction, tree: DataTree[Any], sessions: Sessions[Any], now_ms: int) -> None:
-    """Does again what was done live; it succeeds as it did then. Raises `CorruptState` where it does not."""
+    """Repeats a transaction, which must succeed as it did live. Raises `CorruptState` if it does not."""
     zxid, time_ms, session_id, op_code, record = transaction
     if op_code == OpCode.CREATE_SESSION:
         try:
@@ -48,7 +48,7 @@ def replay(transaction: LoggedTransaction, tree: DataTree[Any], sessions: Sessio
         raise CorruptState(f"transaction {zxid:#x} is no operation of code {op_code}: {error}") from None
     if operation is None:
         raise CorruptState(f"transaction {zxid:#x} has the op code {op_code}: another version wrote it.")
-    # Whether it was allowed was decided then: its ACLs are in the record as they were resolved.
+    # Its permission was checked then; the record has its ACLs as they were resolved.
     tree.write(operation, session_id, (SUPER,), zxid, time_ms)
     if tree.last_zxid != zxid:
         raise CorruptState(f"transaction {zxid:#x} does not succeed any more: what stood before it is damaged.")
@@ -57,7 +57,7 @@ def replay(transaction: LoggedTransaction, tree: DataTree[Any], sessions: Sessio
 
 
 def logged_record(operation: ZkOperation[Any], identities: Sequence[Identity], record: bytes) -> bytes:
-    """The record for the log: the request's own, unless its ACLs speak of who sent it."""
+    """The record for the log: the request's own, unless its ACLs depend on the sender's identities."""
     if isinstance(operation, Create | SetACL):
         if operation.acl is not OPEN_ACL_UNSAFE:
             return replace(operation, acl=resolved(operation.acl, identities, operation.path)).encode()

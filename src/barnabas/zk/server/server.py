@@ -58,7 +58,7 @@ logger = logging.getLogger(__name__)
 
 EXPIRY_CHECK_MIN_MS: Final = 50
 WATCHES_MAX: Final = 100_000
-"""How many watches all connections may have together, half a kilobyte each: beyond it, the one with most is ended.
+"""How many watches all connections may have together, half a kilobyte each; above it the connection with most ends.
 
 ZooKeeper has no such bound.
 """
@@ -92,8 +92,8 @@ class CoordinatorServer(ThisServer):
         config: CoordinatorConfig | None = None,
         on_failure: Callable[[BaseException], None] | None = None,
     ) -> None:
-        """Without a `port` it listens on the secure one alone. `on_failure` is told once when the disk has failed and
-        the server with it."""
+        """Without a `port` it listens on the secure one alone. `on_failure` is called once, when a disk failure ends
+        the server."""
         config = config or CoordinatorConfig()
         super().__init__(runtime, config, host=host, port=-1 if port is None else port, data_dir=data_dir, fsync=fsync)
         self._speaks_plain = port is not None
@@ -196,7 +196,7 @@ class CoordinatorServer(ThisServer):
         self._listener = self._secure_listener = None
 
     async def close(self) -> None:
-        """Commits, answers what is done, and keeps a snapshot; the sessions live on in it."""
+        """Commits, answers all requests that are done, and saves a snapshot, which keeps the sessions."""
         if not self._listens:
             return
         self._stop_listening()
@@ -210,7 +210,7 @@ class CoordinatorServer(ThisServer):
             try:
                 self._save_snapshot()
             except OSError as error:
-                # The log has everything that was answered; the next start reads more of it, that is all.
+                # The log has every answered transaction; without the snapshot the next start only reads more of it.
                 logger.warning("the coordinator ends without a snapshot: %s", error)
         self.wal.close()
         if self._lock is not None:
@@ -218,7 +218,7 @@ class CoordinatorServer(ThisServer):
             self._lock = None
 
     def _fail(self, error: OSError) -> None:
-        """The disk did not take a transaction: whether it is there is unknown, so nothing may be answered any more."""
+        """A write to the log failed: whether a transaction is on disk is unknown, so nothing more may be answered."""
         if self.failure is not None:
             return
         self.failure = error
@@ -272,7 +272,7 @@ class CoordinatorServer(ThisServer):
                 self._fail(error)
 
     def _log(self, zxid: int, wall_clock_ms: int, session_id: int, op_code: int, record: bytes) -> None:
-        """A transaction was done: it is committed at the end of this turn, whoever is to be answered."""
+        """Logs a transaction, which is committed at the end of this turn."""
         self.wal.append(zxid, wall_clock_ms, session_id, op_code, record)
         self._flush_soon()
 
@@ -280,7 +280,7 @@ class CoordinatorServer(ThisServer):
         self.wal.save_snapshot(self.tree.last_zxid, encode_snapshot(self.tree, self.sessions))
 
     def _tell(self, fired: Sequence[Fired[ServerConnection]], zxid: int) -> None:
-        """Sends the watch events of transaction `zxid`; -1 for those that a returning client had missed."""
+        """Sends the watch events of transaction `zxid`; -1 for events that a returning client has missed."""
         given_up, self.tree.watches.given_up = self.tree.watches.given_up, []
         for connection in given_up:
             connection.drop("a transaction has more events than are told to those who watch persistently")
@@ -316,7 +316,7 @@ class CoordinatorServer(ThisServer):
         connection.identities += self.authentication.certificate(certificate)
 
     def note_closing(self, connection: ServerConnection, reason: str) -> None:
-        """Says why the server ends a connection: once a minute for each kind of reason, whoever repeats it."""
+        """Logs why the server ends a connection, at most once a minute for each kind of reason."""
         self._log_of_strangers.log(VARYING.sub("", reason), "connection from %s closed: %s", connection.peer, reason)
 
     def disconnected(self, connection: ServerConnection) -> None:
@@ -340,7 +340,7 @@ class CoordinatorServer(ThisServer):
             return
         if not self.config.sasl_required:
             connection.is_introduced()
-        # Who can live with a read-only server is told that this is none; the oldest clients do not know the field.
+        # Clients that accept a read-only server learn that this is none; the oldest clients do not know the field.
         read_only = None if request.read_only is None else False
         session: Session[ServerConnection] | None
         if request.session_id == 0:
@@ -354,7 +354,7 @@ class CoordinatorServer(ThisServer):
             return
         before = session.connection
         if before is not None:
-            # The client has a new connection, so the old one is dead, whether or not this side knows it.
+            # The client has a new connection: the old one is dead, even if the server has not noticed.
             before.drop(f"session {session.id:#x} goes on over {connection.peer}")
             self._forget_watches(self.tree.watches.forgetting(before))
             before.session = None
@@ -392,7 +392,7 @@ class CoordinatorServer(ThisServer):
         return zxid
 
     def _forget_watches(self, work: Iterator[None], turn: object = None) -> None:
-        """Does `work` one slice a turn: one connection may have a hundred thousand watches."""
+        """Does `work` one slice per turn: one connection may have a hundred thousand watches."""
         for _ in work:
             self.turns.next().add_done_callback(partial(self._forget_watches, work))
             return
@@ -403,7 +403,7 @@ class CoordinatorServer(ThisServer):
             self._expiry_timer = None
 
     def _watch_the_clock(self) -> None:
-        """Sets the timer for the next session that would expire."""
+        """Sets the timer for the next expiry of a session."""
         self._stop_the_clock()
         due_ms = self.sessions.next_expiry_ms()
         self._passing_is_watched = bool(self.tree.containers or self.tree.ttls)
@@ -421,12 +421,12 @@ class CoordinatorServer(ThisServer):
         now_ms = self.monotonic_ms()
         late_ms = now_ms - self._expiry_due_ms
         if late_ms > self.config.tick_ms // 4:
-            # This process stood still, and the clients' pings wait unread: it would expire who is alive.
+            # This process was paused, and the clients' pings wait unread: sessions of live clients would expire.
             logger.warning("the coordinator stood still for %d ms; sessions get that time back", late_ms)
             self.sessions.forgive(late_ms)
         for session in self.sessions.expired(now_ms):
             if session.connection is not None and session.connection.waits_for_turn:
-                continue  # it is the others that keep its client's pings from being read
+                continue  # its pings wait unread for this connection's turn
             logger.info("session %#x expires after %d ms of silence", session.id, now_ms - session.heard_ms)
             self._end_session(session)
             if session.connection is not None:
@@ -471,7 +471,7 @@ class CoordinatorServer(ThisServer):
             elif op_code == OpCode.RECONFIG:
                 raise ZooKeeperError(ZkErrorCode.RECONFIG_DISABLED)
             elif operation is None:
-                # As ZooKeeper does, which says so and hangs up.
+                # As ZooKeeper, the server reports the error and closes the connection.
                 self._log_of_strangers.log("op code", "%s sent the unknown op code %d", connection.peer, op_code)
                 connection.send(encode_reply(xid, self.tree.last_zxid, ZkErrorCode.UNIMPLEMENTED))
                 connection.close_when_sent()
@@ -530,7 +530,7 @@ class CoordinatorServer(ThisServer):
     # -- Four-letter words ---------------------------------------------------------------------------------------------
 
     def four_letter_word(self, connection: ServerConnection, word: bytes) -> bool:
-        """Whether it is one. It is answered when its turn comes, because some answers list all that there is."""
+        """Whether `word` is a four-letter word. It is answered in a turn of its own: some answers list all znodes."""
         if word not in WORDS:
             return False
         self.turns.next().add_done_callback(partial(self._say, connection, word))

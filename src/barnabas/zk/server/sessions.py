@@ -19,7 +19,7 @@ class Session(Generic[C]):
         self.password = password
         self.timeout_ms = timeout_ms
         self.heard_ms = now_ms
-        """When its client was last heard of."""
+        """When its client sent something last."""
         self.connection: C | None = None
 
     @property
@@ -39,11 +39,11 @@ class Sessions(Generic[C]):
         return len(self.live)
 
     def negotiate(self, timeout_ms: int) -> int:
-        """The timeout a client gets for the one it asks for."""
+        """The timeout that a client gets, given the one it asks for."""
         return min(max(timeout_ms, self.timeout_min_ms), self.timeout_max_ms)
 
     def next_id(self, wall_clock_ms: int) -> int:
-        """A session id that was never given before, also across restarts and a wall clock that went back."""
+        """A session id that was never given before, even across restarts and after the wall clock went back."""
         return max(self.last_id + 1, 1 << 56 | (wall_clock_ms & 0xFFFFFFFFFF) << 16)
 
     def open(self, session_id: int, password: bytes, timeout_ms: int, now_ms: int) -> Session[C]:
@@ -53,8 +53,8 @@ class Sessions(Generic[C]):
         return session
 
     def reopen(self, session_id: int, password: bytes, timeout_ms: int, now_ms: int) -> Session[C] | None:
-        """The session of a client that is back; None when it has expired or the password is not its own."""
-        from hmac import compare_digest  # only who comes back needs it, and a start is quicker without
+        """The session of a client that reconnects; None if it has expired or the password is wrong."""
+        from hmac import compare_digest  # only a reconnect needs it, and a start is quicker without
 
         session = self.live.get(session_id)
         if session is None or not compare_digest(session.password, password):
@@ -67,7 +67,7 @@ class Sessions(Generic[C]):
         return self.live.pop(session_id, None)
 
     def expired(self, now_ms: int) -> list[Session[C]]:
-        """Those silent for longer than their timeout, in the order in which they were opened."""
+        """The sessions silent for longer than their timeout, in the order in which they were opened."""
         return [session for session in self.live.values() if session.heard_ms + session.timeout_ms <= now_ms]
 
     def next_expiry_ms(self) -> int | None:
@@ -75,6 +75,6 @@ class Sessions(Generic[C]):
         return min((session.expires_ms for session in self.live.values()), default=None)
 
     def forgive(self, lost_ms: int) -> None:
-        """The server itself stood still for so long: what the clients sent meanwhile has yet to be read."""
+        """Extends all sessions by a pause of the server itself: it has not read what clients sent meanwhile."""
         for session in self.live.values():
             session.heard_ms += lost_ms

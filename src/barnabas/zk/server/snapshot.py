@@ -46,9 +46,9 @@ def encode_snapshot(tree: DataTree[Any], sessions: Sessions[Any]) -> bytes:
 
 
 def restore_snapshot(body: bytes, tree: DataTree[Any], sessions: Sessions[Any], now_ms: int) -> None:
-    """Fills a new tree and new sessions; their clients have their whole timeout from `now_ms` on.
+    """Fills a new tree and new sessions, whose timeouts begin at `now_ms`.
 
-    Raises `CorruptState` for what no coordinator of this version wrote.
+    Raises `CorruptState` for a body that no coordinator of this version wrote.
     """
     try:
         _restore(body, tree, sessions, now_ms)
@@ -93,5 +93,5 @@ def _restore(body: bytes, tree: DataTree[Any], sessions: Sessions[Any], now_ms: 
         elif node.ephemeral_owner:
             tree.ephemerals.setdefault(node.ephemeral_owner, {})[path] = None
         if path != "/":
-            # A parent was created before its children, and so it stands before them here.
+            # A parent is created before its children, so it precedes them here.
             tree.nodes[parent_of(path)].children[path[path.rindex("/") + 1 :]] = None

@@ -18,7 +18,7 @@ class ThisServer:
         self.config = config
         self.host = host
         self.port = port
-        """-1 where it listens on the secure one alone."""
+        """-1 if the server listens on the secure port alone."""
         self.secure_port = config.secure_port
         self.data_dir = data_dir
         self.tree: DataTree[ServerConnection] = DataTree()
@@ -28,7 +28,7 @@ class ThisServer:
         self.wal = WriteAheadLog(runtime.disk, data_dir, fsync=fsync, snapshots_kept=config.snapshots_kept)
         self.connections: dict[ServerConnection, None] = {}
         self.packets_received = 0
-        """Of connections that are gone; each that is there counts its own."""
+        """The counts of closed connections; each open one counts its own."""
         self.packets_sent = 0
         self.latency = Latency()
         self._started_ms = runtime.clock.monotonic_ms()

@@ -55,7 +55,7 @@ _UNDELETABLE: Final = ("/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota
 
 Undo: TypeAlias = Callable[[], None]
 Change: TypeAlias = "tuple[Callable[[str, ACLs, ACLs, list[Fired[W]]], None], str, ACLs, ACLs]"
-"""What to do with the watches when the whole operation has succeeded: with the ACLs of the znode and of its parent."""
+"""The watches to fire when the whole operation has succeeded, with the ACLs of the znode and of its parent."""
 
 
 class TreeWrite(NamedTuple):
@@ -69,7 +69,7 @@ class TreeWrite(NamedTuple):
 
 
 def _wrapped(number: int) -> int:
-    """As 32 bits with a sign hold it: ZooKeeper's versions, and its sequential names, go on from below."""
+    """Wraps to a signed 32-bit number, as ZooKeeper's versions and sequence numbers do."""
     return (number + 0x80000000 & 0xFFFFFFFF) - 0x80000000
 
 
@@ -118,7 +118,7 @@ class Znode:
 
 
 def _checked(current: int, expected: int, path: str) -> int:
-    """The version after the one there is."""
+    """The next version. Raises `BadVersion` if the current one is not the expected."""
     if expected not in (ANY_VERSION, current):
         raise BadVersion(path)
     return _wrapped(current + 1)
@@ -132,7 +132,7 @@ class DataTree(Generic[W]):
         self.ttls: dict[str, None] = {}
         """Znodes with a time to live."""
         self.extended_types = True
-        """Whether such znodes may be made (``extendedTypesEnabled``); what a log or snapshot has of them is kept."""
+        """Whether such znodes may be created (``extendedTypesEnabled``); those of a log or snapshot are kept anyway."""
         self.watches: Watches[W] = Watches()
         self.last_zxid = 0
         self.data_bytes = 0
@@ -141,7 +141,7 @@ class DataTree(Generic[W]):
             self.nodes[path] = Znode(b"", acl, 0, 0, 0)
             self.data_bytes += len(path)
             if path == "/zookeeper/config":
-                self.nodes[path].aversion = -1  # as ZooKeeper's, whose ACL is set under this version
+                self.nodes[path].aversion = -1  # as in ZooKeeper, which sets its ACL with this version
             if path != "/":
                 self.nodes[parent_of(path)].children[path.rpartition("/")[2]] = None
         self._writes: dict[type, Callable[[Any, TreeWrite], tuple[Any, Undo]]] = {
@@ -156,7 +156,7 @@ class DataTree(Generic[W]):
     # -- Reads ---------------------------------------------------------------------------------------------------------
 
     def node(self, path: str) -> Znode:
-        node = self.nodes.get(path or "/")  # as in ZooKeeper, to a read the empty path is the root
+        node = self.nodes.get(path or "/")  # as in ZooKeeper, a read takes the empty path for the root
         if node is None:
             raise NoNode(path)
         return node
@@ -168,7 +168,7 @@ class DataTree(Generic[W]):
         return node
 
     def exists(self, path: str, identities: Sequence[Identity] = (), watcher: W | None = None) -> Stat:
-        """The watch is set whether or not the znode exists; who may not read it does not learn even that."""
+        """Sets the watch whether or not the znode exists; a client that may not read does not learn even that."""
         if "\0" in path:
             raise BadArguments(path)
         node = self.nodes.get(path or "/")
@@ -209,7 +209,7 @@ class DataTree(Generic[W]):
         return [path for path in self.ephemerals.get(session_id, ()) if path.startswith(prefix)]
 
     def set_watches(self, request: SetWatches, watcher: W) -> Iterator[WatchEvent | None]:
-        """Sets the watches of a client that is back, one at each step: what it missed there since `relative_zxid`."""
+        """Sets the watches of a reconnected client, one at each step; yields a missed event since `relative_zxid`."""
         state = int(KeeperState.SYNC_CONNECTED)
         for path in request.data_watches:
             node = self.nodes.get(path or "/")
@@ -252,9 +252,9 @@ class DataTree(Generic[W]):
         zxid: int,
         now_ms: int,
     ) -> tuple[Any, list[Fired[W]]]:
-        """Does `operation` as transaction `zxid`: its result, and the watches it fired, in order.
+        """Does `operation` as transaction `zxid`; returns its result, and the watches it fired, in order.
 
-        A `Multi` that failed is no exception but a list of errors; nothing was done then and `last_zxid` has not moved.
+        A failed `Multi` returns a list of errors, with no exception; it changes nothing, not even `last_zxid`.
         """
         assert zxid > self.last_zxid, f"zxid {zxid} after {self.last_zxid}"
         write = TreeWrite(session_id, identities, zxid, now_ms, [])
@@ -340,7 +340,7 @@ class DataTree(Generic[W]):
         return ((path, node.stat()) if operation.answers_with_stat else path), undo
 
     def _account(self, path: str, node: Znode, sign: int) -> None:
-        """Keeps who owns what when a znode comes (`sign` 1) or goes (-1)."""
+        """Keeps the indices by owner when a znode is added (`sign` 1) or removed (-1)."""
         self.data_bytes += sign * (len(path) + len(node.data or b""))
         owner = node.ephemeral_owner
         if owner == 0:
@@ -401,7 +401,7 @@ class DataTree(Generic[W]):
         return undo
 
     def _named(self, path: str, identities: Sequence[Identity], permission: int) -> Znode:
-        """The znode that a write names. Raises as `readable`, and `BadArguments` for what can be no znode's path."""
+        """The znode that a write names. Raises as `readable`, and `BadArguments` for an invalid path."""
         if path not in self.nodes and not is_valid_path(path):
             raise BadArguments(path)
         return self.readable(path, identities, permission)
@@ -453,8 +453,8 @@ class DataTree(Generic[W]):
             self._take_away(path, self.nodes[path], self.nodes[parent_of(path)], write)
 
     def outlived(self, now_ms: int) -> list[str]:
-        """What ZooKeeper deletes by and by: containers that had a child and have none any more, and znodes without
-        children that were not changed for their time to live."""
+        """The znodes that ZooKeeper deletes by itself: containers whose children are gone, and znodes without children
+        that were not changed for their time to live."""
         found = [path for path in self.containers if (node := self.nodes[path]).creations and not node.children]
         for path in self.ttls:
             node = self.nodes[path]

@@ -23,7 +23,7 @@ class UnsentEvents(Generic[C]):
         self.held = 0
 
     def note(self, connection: C, size: int) -> C | None:
-        """Takes down how much waits for `connection`; who has to go now, if anybody."""
+        """Notes how many bytes wait for `connection`; returns the connection to close now, if any."""
         self.held += size - self._sizes.pop(connection, 0)
         if size:
             self._sizes[connection] = size

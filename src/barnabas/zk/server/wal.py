@@ -31,7 +31,7 @@ _LOG_MAGIC: Final = b"BNBSLOG2"
 _SNAPSHOT_MAGIC: Final = b"BNBSSNP1"
 _SAFE_BATCH: Final = b"\xbaTCH"
 _UNSAFE_BATCH: Final = b"\xbatch"
-"""The mark of a batch by a server that does not fsync: such batches may come to the disk in any order."""
+"""The mark of a batch written without fsync: such batches may reach the disk in any order."""
 _BATCH_HEAD: Final = Struct(">4sIqI")  # magic, CRC-32 of all that follows, position in the file, length of the body
 _BATCH_PLACE: Final = Struct(">qI")
 _TRANSACTION: Final = Struct(">Iqqqi")  # length of the record, zxid, wall clock, session id, op code
@@ -71,7 +71,7 @@ def _zxids(names: list[str], kind: str) -> list[int]:
 
 
 def _batch_end(data: bytes, position: int) -> int | None:
-    """Where the batch at `position` ends; None where no whole batch is."""
+    """Where the batch at `position` ends; None if there is no whole batch."""
     start = position + _BATCH_HEAD.size
     if start > len(data):
         return None
@@ -85,7 +85,7 @@ def _batch_end(data: bytes, position: int) -> int | None:
 def decode_batches(data: bytes, position: int) -> Iterator[tuple[LoggedTransaction, int]]:
     """The transactions of the whole batches from `position` on, each with the position behind its batch.
 
-    Ends before the first batch that is not whole. Raises `CorruptState` for one that is whole and holds something else.
+    Ends before the first incomplete batch. Raises `CorruptState` for a whole batch with invalid content.
     """
     while (end := _batch_end(data, position)) is not None:
         at = position + _BATCH_HEAD.size
@@ -102,7 +102,7 @@ def decode_batches(data: bytes, position: int) -> Iterator[tuple[LoggedTransacti
 
 
 def _has_safe_batch(data: bytes, position: int) -> bool:
-    """Whether a batch that was written after an fsync stands anywhere behind `position`."""
+    """Whether a batch written after an fsync stands anywhere after `position`."""
     while (position := data.find(_SAFE_BATCH, position + 1)) != -1:
         if _batch_end(data, position) is not None:
             return True
@@ -127,7 +127,7 @@ class WriteAheadLog:
     # -- Recovery ------------------------------------------------------------------------------------------------------
 
     def recover(self) -> tuple[int, bytes | None, list[LoggedTransaction]]:
-        """The newest whole snapshot (its zxid and body; 0 and None without one), and the transactions after it.
+        """The newest intact snapshot (its zxid and body; 0 and None without one), and the transactions after it.
 
         Only reads; `save_snapshot` or `begin` then make the log ready to append. Raises `CorruptState`.
         """
@@ -135,13 +135,13 @@ class WriteAheadLog:
         names = disk.listdir(directory)
         snapshot_zxid, body = self._newest_snapshot(_zxids(names, "snapshot"))
         logs = _zxids(names, "log")
-        # The last log that begins at or before the transaction after the snapshot holds it, and those behind follow.
+        # The next transaction is in the last log that begins at or before it; the later logs have those that follow.
         begin = max((index for index, zxid in enumerate(logs) if zxid <= snapshot_zxid + 1), default=0)
         last_zxid = snapshot_zxid
         transactions: list[LoggedTransaction] = []
         for log_zxid in logs[begin:]:
             last_zxid = self._replay(log_zxid, last_zxid, transactions)
-        # A snapshot, and a log behind it, are made of what is safe: their names say how far that went at least.
+        # Snapshots and new logs are begun only after a commit: their names tell which zxid was safe at least.
         known_zxid = max([0, *_zxids(names, "snapshot"), *(zxid - 1 for zxid in logs)])
         if last_zxid < known_zxid:
             raise CorruptState(
@@ -166,7 +166,7 @@ class WriteAheadLog:
         return 0, None
 
     def _replay(self, log_zxid: int, last_zxid: int, transactions: list[LoggedTransaction]) -> int:
-        """Reads one log file. Returns the last zxid known then."""
+        """Reads one log file. Returns the last zxid read so far."""
         path = f"{self._directory}/{_log_name(log_zxid)}"
         data = self._disk.read(path)
         position = len(_LOG_MAGIC)
@@ -196,7 +196,7 @@ class WriteAheadLog:
         return last_zxid
 
     def begin(self, zxid: int) -> None:
-        """A new log file, whose first transaction will be `zxid`."""
+        """Begins a log file, whose first transaction will be `zxid`."""
         file = self._disk.open(f"{self._directory}/{_log_name(zxid)}", create=True)
         file.truncate(0)
         file.pwrite(_LOG_MAGIC, 0)
@@ -210,13 +210,13 @@ class WriteAheadLog:
     # -- Appending -----------------------------------------------------------------------------------------------------
 
     def append(self, zxid: int, time_ms: int, session_id: int, op_code: int, record: bytes) -> None:
-        """Takes the transaction in; it is safe after the next `commit`."""
+        """Adds the transaction; it is safe after the next `commit`."""
         self._pending.append(_TRANSACTION.pack(len(record), zxid, time_ms, session_id, op_code))
         self._pending.append(record)
         self._pending_count += 1
 
     def commit(self) -> None:
-        """Writes what was appended and, unless told otherwise, forces it to disk. An ``OSError`` here is final."""
+        """Writes appended transactions and, unless fsync is off, forces them to disk. An ``OSError`` here is final."""
         if not self._pending:
             return
         assert self._file is not None, "the log is not open"
@@ -240,11 +240,11 @@ class WriteAheadLog:
 
     @property
     def log_bytes(self) -> int:
-        """Length of what the current log file holds."""
+        """Length of the current log file's content."""
         return self._position
 
     def save_snapshot(self, zxid: int, body: bytes) -> None:
-        """Keeps the state after `zxid`, begins a new log, and drops the oldest snapshots and the logs before them."""
+        """Saves the state after `zxid`, begins a new log, and removes the oldest snapshots and the logs before them."""
         assert not self._pending, "a snapshot must not contain what is not committed"
         disk, directory = self._disk, self._directory
         head = _SNAPSHOT_HEAD.pack(_SNAPSHOT_MAGIC, len(body), crc32(body), zxid)
@@ -256,7 +256,7 @@ class WriteAheadLog:
         for old in _zxids(names, "snapshot"):
             if old < kept[0]:
                 disk.remove(f"{directory}/{_snapshot_name(old)}")
-        # With fewer snapshots than are kept, what they fall back to is the first log of all.
+        # With fewer snapshots than are to be kept, every log stays: recovery may fall back to the first one.
         fallback = kept[0] if len(kept) == self._snapshots_kept else 0
         logs = _zxids(names, "log")
         for old, following in pairwise(logs):

@@ -14,15 +14,15 @@ from barnabas.zk.protocol.frames import WatchEvent
 from barnabas.zk.protocol.paths import ancestors, is_below, parent_of
 
 WATCHES_AT_ONCE: Final = 1024
-"""How many are set or taken away in one go before others have their turn."""
+"""How many watches are set or removed in one slice before other connections have their turn."""
 EVENTS_MAX: Final = 100_000
-"""Of one transaction: with more of them, those who watch persistently are given up. A transaction may have fifty
-thousand operations, and each of them an event for everybody."""
+"""The most events of one transaction; with more, all persistent watchers are given up. A transaction may have fifty
+thousand operations, each with an event for every watcher."""
 
 W = TypeVar("W", bound=Hashable)
 _Table: TypeAlias = "dict[str, dict[W, None]]"
 Fired: TypeAlias = "tuple[W, WatchEvent, ACLs]"
-"""Whom to tell, what, and the ACLs of the znode: who may not read it is not told, but its watch is spent."""
+"""The watcher, the event, and the znode's ACLs: a watcher that may not read gets no event, but its watch is spent."""
 
 _CREATED: Final = int(EventType.NODE_CREATED)
 _DELETED: Final = int(EventType.NODE_DELETED)
@@ -58,11 +58,11 @@ class Watches(Generic[W]):
         self.persistent: _Table[W] = {}
         self.recursive: _Table[W] = {}
         self._paths: dict[W, dict[str, None]] = {}
-        """Where a watcher has watches, of whichever kind."""
+        """The paths on which each watcher has watches, of whatever kind."""
         self.noted = 0
-        """How many paths those are, of all watchers together."""
+        """The number of those paths, of all watchers together."""
         self.given_up: list[W] = []
-        """Who has lost its persistent watches, and is to be told by the end of its connection."""
+        """Watchers that have lost their persistent watches; the end of their connection tells them."""
 
     def __len__(self) -> int:
         return sum(
@@ -80,7 +80,7 @@ class Watches(Generic[W]):
             self.noted += 1
 
     def _strike_off(self, path: str, watchers: Iterable[W]) -> None:
-        """Watches of `path` are spent or removed: whoever has no other there is noted there no more."""
+        """Takes `path` off the notes of those `watchers` that have no watch on it any more."""
         tables = (self.data, self.children, self.persistent, self.recursive)
         standing = [watching for table in tables if (watching := table.get(path)) is not None]
         for watcher in watchers:
@@ -109,14 +109,14 @@ class Watches(Generic[W]):
         self._note(path, watcher)
 
     def data_paths_of(self, watcher: W) -> list[str]:
-        """What the four-letter word ``wchc`` tells: the znodes whose data is watched."""
+        """The znodes whose data is watched, for the four-letter word ``wchc``."""
         return [path for path in self._paths.get(watcher, ()) if watcher in self.data.get(path, ())]
 
     def watchers(self) -> list[W]:
         return list(self._paths)
 
     def forget(self, watcher: W) -> None:
-        """The connection is gone, and its watches with it."""
+        """Removes all watches of a closed connection."""
         for _ in self.forgetting(watcher):
             pass
 
@@ -131,7 +131,7 @@ class Watches(Generic[W]):
                 yield
 
     def give_up_persistent(self) -> None:
-        """Forgets all watches that have an event for each change."""
+        """Removes all persistent watches."""
         tables = (self.persistent, self.recursive)
         self.given_up += {watcher: None for table in tables for watchers in table.values() for watcher in watchers}
         for table in tables:
@@ -161,7 +161,7 @@ class Watches(Generic[W]):
         return any(watcher in table.get(path, ()) for table in self._tables(kind))
 
     def remove(self, path: str, watcher: W, kind: int) -> bool:
-        """Takes away the watches of this kind; False when there was none."""
+        """Removes the watches of this kind; False if there was none."""
         removed = False
         for table in self._tables(kind):
             removed = _remove(table, path, watcher) or removed

@@ -43,7 +43,7 @@ RULES: Final[tuple[Rule, ...]] = (
 
 
 def check(image: TreeImage, now_ms: int) -> tuple[ClusterRecord, list[ZnodeFinding]]:
-    """The cluster in `image`, and what is wrong with it at `now_ms` (wall clock), in the order of the rules."""
+    """The cluster in `image`, and its findings at `now_ms` (wall clock), in the order of the rules."""
     cluster = read_cluster(image, now_ms)
     nothing = list(brokers.no_cluster(cluster))
     if nothing:

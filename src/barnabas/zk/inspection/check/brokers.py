@@ -27,7 +27,7 @@ def session(owner: int) -> str:
 
 
 def no_cluster(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
-    """Nothing of Kafka's is here at all."""
+    """Finds a tree without any of Kafka's znodes."""
     image = cluster.image
     if BrokerIdsZNode.path in image or TopicsZNode.path in image:
         return
@@ -42,7 +42,7 @@ def no_cluster(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
 
 
 def missing_paths(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
-    # Kafka before 2.7 knows no quotas of addresses.
+    # Kafka before 2.7 has no quotas of addresses.
     wanted = [path for path in PERSISTENT_ZK_PATHS if path != ConfigEntityTypeZNode.path(IPS)]
     for path in wanted:
         if path not in cluster.image:
@@ -112,7 +112,7 @@ def controller(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
         return
     found = cluster.controller
     if found is None or (found.kraft_epoch or -1) >= 0:
-        return  # unreadable, or a migration's: there are findings of those
+        return  # unreadable, or a migration's: other rules report those
     owner = znode.stat.ephemeral_owner
     registered = cluster.brokers.get(found.broker_id)
     elect = "`barnabas zk delete /controller` makes the brokers elect another."
@@ -169,7 +169,7 @@ def controller_epoch(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
 
 
 def features(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
-    """Finalized features, and what inter.broker.protocol.version shows of itself in a registration."""
+    """Finalized features, and the trace of inter.broker.protocol.version in a registration."""
     by_version: defaultdict[int, list[int]] = defaultdict(list)
     for broker, registered in cluster.brokers.items():
         by_version[int(registered.fields.get("version", 0))].append(broker)

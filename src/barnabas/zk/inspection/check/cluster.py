@@ -51,7 +51,7 @@ class TopicRecord:
     assignment: TopicIdReplicaAssignment
     states: Mapping[int, LeaderIsrAndControllerEpoch]
     state_paths: Mapping[int, str]
-    """Partitions that have a state, readable or not."""
+    """The partitions with a state, readable or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class ClusterRecord:
         return self.now_ms - since_ms
 
     def dead(self, brokers: tuple[int, ...]) -> tuple[int, ...]:
-        """Those that are not registered."""
+        """The brokers that are not registered."""
         return tuple(broker for broker in brokers if broker not in self.brokers)
 
 

@@ -31,7 +31,7 @@ _PATTERN_TYPES: Final = ("prefixed",)
 
 
 def configs(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
-    """What is set for entities that are not there, by names that nobody has, or in words that nobody reads."""
+    """Settings of entities that do not exist, under unknown names, or with invalid values."""
     image = cluster.image
     for entity_type in image.children(ConfigZNode.path):
         path = ConfigEntityTypeZNode.path(entity_type)
@@ -84,7 +84,7 @@ def configs(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
 
 
 def clients_znodes(image: TreeImage) -> Iterator[ReadZNode]:
-    """What is set for clients, users, addresses, and users' clients."""
+    """Settings of clients, users, addresses, and users' clients."""
     for entity_type in (CLIENTS, USERS, IPS):
         for znode in image.below(ConfigEntityTypeZNode.path(entity_type)):
             yield znode
@@ -92,7 +92,7 @@ def clients_znodes(image: TreeImage) -> Iterator[ReadZNode]:
 
 
 def _config(znode: ReadZNode) -> Iterator[ZnodeFinding]:
-    """Kafka takes what it cannot read for no configuration at all."""
+    """Kafka takes unreadable configuration for none."""
     if not znode.data:
         return
     try:

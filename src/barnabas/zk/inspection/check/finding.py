@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 SHOWN_MAX: Final = 5
-"""How many of a long list a sentence names."""
+"""How many items of a long list a sentence names."""
 
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 60 * MINUTE_MS

@@ -28,15 +28,15 @@ from barnabas.zk.kafka.znodes import (
 )
 
 NOTIFICATION_KEPT_MS: Final = 15 * MINUTE_MS
-"""How long brokers leave each other's notifications before whoever sees the next one removes them."""
+"""How long a notification between brokers stays; a broker that sees the next one removes older ones."""
 NOTIFICATIONS_MAX: Final = 10_000
 """More children than this make every read of them slow, whatever their age."""
 TO_CONTROLLER_MS: Final = MINUTE_MS
-"""How long a notification to the controller may stay: a controller takes it up, and removes it, at once."""
+"""How long a notification to the controller may stay: a controller handles it, and removes it, at once."""
 
 
 def migration(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
-    """What a move to KRaft leaves: ``/migration``, and a controller that is no broker."""
+    """The traces of a migration to KRaft: ``/migration``, and a controller that is no broker."""
     found = cluster.controller
     kraft = found is not None and (found.kraft_epoch if found.kraft_epoch is not None else -1) >= 0
     if kraft and found is not None:
@@ -61,7 +61,7 @@ def migration(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
 
 
 def notifications(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
-    """Sequence nodes that brokers send each other: they pile up when nobody takes them away."""
+    """Sequence nodes that brokers send each other: they pile up if no broker removes them."""
 
     def acl_change(data: bytes | None) -> object:
         return AclChangeZNode.decode_literal(data)
@@ -143,7 +143,7 @@ def _numbers(cluster: ClusterRecord, path: str, prefix: str, waiting: list[ReadZ
 
 
 def _purged(path: str, waiting: list[ReadZNode]) -> Iterator[ZnodeFinding]:
-    """Whoever takes up a notification removes those that were older than 15 minutes by then."""
+    """A broker that handles a notification removes those older than 15 minutes."""
     if not waiting:
         return
     newest_ms = max(znode.stat.ctime for znode in waiting)

@@ -24,20 +24,20 @@ from barnabas.zk.kafka.znodes import (
 )
 
 REASSIGNMENT_LONG_MS: Final = 24 * HOUR_MS
-"""A reassignment without any other trouble that takes longer than this is worth a look."""
+"""A reassignment that takes longer than this is reported even without any other trouble."""
 DELETION_LONG_MS: Final = HOUR_MS
 PICKED_UP_MS: Final = MINUTE_MS
-"""How long what old tools ask for in `/admin` may stay: a controller takes it up at once."""
+"""How long a request of old tools in `/admin` may stay: a controller handles it at once."""
 
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def half_made(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
-    """Topics of which a part is missing."""
+    """Topics of which some znodes are missing."""
     for topic in cluster.topics.values():
         path = TopicZNode.path(topic.name)
         if topic.name in cluster.deleting:
-            continue  # being deleted: parts are missing by and by
+            continue  # while a topic is deleted, its znodes go one by one
         partitions = sorted(number for _, number in topic.assignment.assignment)
         if _LEGAL_NAME.fullmatch(topic.name) is None or topic.name in (".", ".."):
             yield ZnodeFinding(
@@ -129,7 +129,7 @@ def topic_ids(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
 
 
 def assignments(cluster: ClusterRecord) -> Iterator[ZnodeFinding]:
-    """What every assignment must be, and which of them name brokers that are not there."""
+    """Invalid assignments, and those that name unregistered brokers."""
     held: defaultdict[int, list[str]] = defaultdict(list)
     for topic in cluster.topics.values():
         path = TopicZNode.path(topic.name)
@@ -188,7 +188,7 @@ _ANOTHER_LOOKS: Final = "`barnabas zk delete /controller` has another controller
 
 
 def _members(path: str, partition: str, isr: tuple[int, ...], replicas: tuple[int, ...]) -> Iterator[ZnodeFinding]:
-    """What is wrong with an ISR in itself, and with whom it names."""
+    """Errors of an ISR in itself, and of the brokers it names."""
     if not isr:
         yield ZnodeFinding(
             "empty-isr",
