@@ -22,7 +22,7 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
 
 
 def resource_of(text: str) -> Resource:
-    """The resource that `text` names. Raises ``ValueError``, with a sentence for who wrote it."""
+    """The resource that `text` names. Raises ``ValueError``, with a sentence for the user."""
     kind, colon, name = text.partition(":")
     if text == "cluster":
         return Resource(ResourceType.CLUSTER, CLUSTER_NAME)
@@ -47,8 +47,8 @@ def operation_word(operation: Operation) -> str:
 
 
 def operations_of(resource: Resource, names: Iterable[str]) -> list[Operation]:
-    """The operations that `names` say, all of them where there is none. Raises ``ValueError`` for one that the resource
-    does not know, with a sentence for who wrote it."""
+    """The operations that `names` name, or all without names. Raises ``ValueError``, with a sentence for the user, for
+    an operation that the resource does not have."""
     supported = SUPPORTED_OPERATIONS[resource.resource_type]
     found = [OPERATIONS.get(name) for name in names] or [Operation.ALL]
     known = [operation for operation in found if operation is Operation.ALL or operation in supported]

@@ -18,10 +18,10 @@ from barnabas.model.acl import Operation, PatternType, Permission, ResourceType
 from barnabas.security.principal import Principal
 
 WILDCARD: Final = "*"
-"""A resource's name that means all of its type; a host that means any."""
+"""The name that stands for all resources of a type, and for any host."""
 EVERYBODY: Final = "User:*"
 MAX_DECISIONS: Final = 65_536
-"""How many decisions are remembered, 300 bytes each: names that strangers make up take no more room than that."""
+"""How many decisions are remembered, 300 bytes each: made-up names of clients take no more room than that."""
 
 _O: Final = Operation
 _IMPLIED_BY: Final = {
@@ -55,7 +55,7 @@ class Acl(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """False where a newer version wrote it: it allows and denies nothing here."""
+        """False if a newer version wrote it: then it neither allows nor denies."""
         return self.operation is not Operation.UNKNOWN and self.permission is not Permission.UNKNOWN
 
 
@@ -94,7 +94,7 @@ class AclFilter(NamedTuple):
         )
 
     def named_resources(self) -> tuple[Resource, ...]:
-        """The only resources that it can match, where that is known without looking (``matchesAtMostOne``)."""
+        """The only resources that the filter can match, if it names them (``matchesAtMostOne``)."""
         if (
             self.resource_type in (ResourceType.UNKNOWN, ResourceType.ANY)
             or self.name is None
@@ -144,7 +144,7 @@ class AclAuthorizer:
         self._decisions.clear()
 
     def find(self, wanted: AclFilter) -> Iterator[tuple[Resource, Acl]]:
-        """The ACLs that `wanted` takes, in the order of resources and ACLs."""
+        """The ACLs that `wanted` matches, in the order of resources and ACLs."""
         for resource, acls in sorted(self._acls.items()):
             if wanted.takes_resource(resource):
                 for acl in sorted(acls):
@@ -179,14 +179,14 @@ class AclAuthorizer:
         return any(acl.permission is Permission.ALLOW and acl.operation in allowing for acl in of_caller)
 
     def _concerned(self, resource_type: ResourceType, name: str) -> list[frozenset[Acl]]:
-        """The ACLs that speak of a name: to the letter, by ``*``, and by its beginnings."""
+        """The ACLs that match a name: literally, by ``*``, and by prefix."""
         literals, prefixes = self._literals[resource_type], self._prefixes[resource_type]
         found = [literals.get(name), literals.get(WILDCARD)]
         found += [prefixes.get(name[:length]) for length in self._prefix_lengths[resource_type] if length <= len(name)]
         return [acls for acls in found if acls is not None]
 
     def allows_on_any(self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType) -> bool:
-        """Whether there may be a resource of the type that allows it (``authorizeByResourceType``, KIP-679)."""
+        """Whether the ACLs allow it on some resource of the type (``authorizeByResourceType``, KIP-679)."""
         if principal in self.super_users:
             return True
         denied, allowed = self._names(principal, host, operation, resource_type)
@@ -206,7 +206,7 @@ class AclAuthorizer:
     def _names(
         self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType
     ) -> tuple[dict[PatternType, set[str]], dict[PatternType, set[str]]]:
-        """The names, by the pattern's type, under which the caller is denied and those under which it is allowed."""
+        """The names, by the pattern's type, that deny the caller and those that allow it."""
         denied: dict[PatternType, set[str]] = {pattern_type: set() for pattern_type in _PATTERN_TYPES}
         allowed: dict[PatternType, set[str]] = {pattern_type: set() for pattern_type in _PATTERN_TYPES}
         for named, pattern_type in (

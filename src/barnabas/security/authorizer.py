@@ -14,7 +14,7 @@ class Authorizer(Protocol):
     ) -> bool: ...
 
     def allows_on_any(self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType) -> bool:
-        """Whether the caller may do `operation` on at least one resource of the type, be it there or not."""
+        """Whether the caller may do `operation` on at least one resource of the type, whether or not that exists."""
         ...
 
 

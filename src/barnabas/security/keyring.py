@@ -22,18 +22,18 @@ from barnabas.security.sasl.login import SaslLogin, login_of
 from barnabas.security.tls.authority import Authority, issue, make_authority
 
 BROKER: Final = "broker"
-"""The name in the brokers' certificate."""
+"""The brokers' name in their certificate."""
 AUTHORITY: Final = "authority.pem"
 KEY_STORE: Final = "broker.pem"
 MECHANISM: Final = "SCRAM-SHA-512"
-"""By which users come in, unless they say otherwise."""
+"""The mechanism by which users authenticate by default."""
 CLIENTS: Final = "CLIENTS"
 BROKERS: Final = "BROKERS"
 CERTIFICATES: Final = "CERTIFICATES"
 PROTOCOLS: Final[Mapping[str, str]] = {CLIENTS: "SASL_SSL", BROKERS: "SSL", CERTIFICATES: "SSL"}
 """The listeners that a broker may have."""
 HOSTS: Final = ("localhost", "127.0.0.1")
-"""Whom brokers' certificates are for."""
+"""The host names of the brokers' certificates."""
 _AUTHORITY_KEY: Final = "authority.key"
 _MODULES: Final = "org.apache.kafka.common.security"
 _SCRAM: Final = f"{_MODULES}.scram.ScramLoginModule"
@@ -50,7 +50,8 @@ def jaas_config(mechanism: str, options: Mapping[str, str] | None = None) -> str
 
 
 def application_rights(user: str) -> list[tuple[Resource, Acl]]:
-    """What an application does: makes, writes and reads topics, in groups and transactions; it administers nothing."""
+    """What an application does: creates, writes and reads topics, in groups and transactions; it administers
+    nothing."""
     granted = {
         ResourceType.TOPIC: (Operation.CREATE, Operation.WRITE, Operation.READ, Operation.DESCRIBE_CONFIGS),
         ResourceType.GROUP: (Operation.READ,),
@@ -66,11 +67,11 @@ def application_rights(user: str) -> list[tuple[Resource, Acl]]:
 class Keyring(NamedTuple):
     directory: SecretDirectory
 
-    # What is made
+    # Creation
 
     def make(self, name: str, passwords: Mapping[str, str], now_ms: int) -> None:
-        """Makes everything, or nothing; a directory that exists stays as it is. `name` says whose authority it is,
-        `passwords` are the users'. Raises `ConfigError` without ``cryptography``, and ``OSError``."""
+        """Creates all files, or none; an existing directory stays as it is. `name` is the authority's, `passwords` are
+        the users'. Raises `ConfigError` without ``cryptography``, and ``OSError``."""
         if self.directory.exists():
             return
         authority = make_authority(f"authority of {name}"[:64], now_ms)
@@ -95,34 +96,34 @@ class Keyring(NamedTuple):
     def certify(
         self, store: str, name: str, now_ms: int, hosts: Sequence[str] = (), *, until_ms: int | None = None
     ) -> None:
-        """Makes a key and certificate for ``CN=name``, valid `until_ms` (wall clock), in the PEM file `store`."""
+        """Writes a key and certificate for ``CN=name``, valid `until_ms` (wall clock), to the PEM file `store`."""
         authority = Authority(self.directory.read(_AUTHORITY_KEY), self.directory.read(AUTHORITY))
         self.directory.write(store, issue(authority, name, hosts, now_ms, until_ms=until_ms))
 
-    # What is there
+    # Contents
 
     def file(self, name: str) -> str:
         return self.directory.file(name)
 
     def profile(self, user: str) -> str:
-        """The file with the properties of `user`, as Kafka's tools and ours take them."""
+        """The file with the properties of `user`, for Kafka's tools and those of Barnabas."""
         return self.file(f"{user}.properties")
 
     def librdkafka_profile(self, user: str) -> str:
-        """The same by librdkafka's names."""
+        """The same with librdkafka's names."""
         return self.file(f"{user}.librdkafka.properties")
 
     def login(self, user: str) -> SaslLogin:
-        """A user's name and password. Raises `ConfigError` for a file that has none, and ``OSError``."""
+        """A user's name and password. Raises `ConfigError` for a file without them, and ``OSError``."""
         login = login_of(parse_properties(self.directory.read(f"{user}.properties").decode()))
         if not isinstance(login, SaslLogin):
             raise ConfigError(f"{self.profile(user)} has no password.")
         return login
 
-    # What servers and clients are told
+    # Settings of servers and clients
 
     def stores(self, prefix: str = "") -> dict[str, str]:
-        """The brokers' certificate, and whom they trust."""
+        """The brokers' certificate and trusted authority."""
         return self._store("keystore", KEY_STORE, prefix) | self._store("truststore", AUTHORITY, prefix)
 
     def _store(self, kind: str, name: str, prefix: str = "") -> dict[str, str]:
@@ -131,9 +132,9 @@ class Keyring(NamedTuple):
     def broker_properties(
         self, addresses: Mapping[str, str], mechanisms: Mapping[str, str], super_users: Sequence[str]
     ) -> dict[str, str]:
-        """What a broker's ``server.properties`` adds to those of an open cluster, or overrides in them.
+        """The settings that a broker's ``server.properties`` adds to an open cluster's, or overrides.
 
-        `addresses` are host:port by listener, `mechanisms` each one's ``sasl.jaas.config``.
+        `addresses` are host:port by listener, `mechanisms` each mechanism's ``sasl.jaas.config``.
         """
         values = {
             "listeners": ",".join(f"{listener}://{address}" for listener, address in addresses.items()),
@@ -173,7 +174,7 @@ class Keyring(NamedTuple):
         return {"security.protocol": "SSL", **self._store("truststore", AUTHORITY), **shown}
 
     def librdkafka_settings(self, login: SaslLogin) -> dict[str, str]:
-        """As `client_settings`, by librdkafka's names."""
+        """As `client_settings`, with librdkafka's names."""
         return {
             **self.librdkafka_tls_settings(),
             "security.protocol": "SASL_SSL",
@@ -183,7 +184,7 @@ class Keyring(NamedTuple):
         }
 
     def librdkafka_tls_settings(self, store: str = "") -> dict[str, str]:
-        """As `tls_settings`, by librdkafka's names."""
+        """As `tls_settings`, with librdkafka's names."""
         location = self.file(store)
         shown = {"ssl.certificate.location": location, "ssl.key.location": location} if store else {}
         return {"security.protocol": "SSL", "ssl.ca.location": self.file(AUTHORITY), **shown}

@@ -14,7 +14,7 @@ def listener_prefix(listener: str) -> str:
 
 
 def of_listener(config: Config, listener: str) -> Config:
-    """Raises `ConfigError` for a value of the listener's own that is not allowed."""
+    """The configuration with the listener's own values. Raises `ConfigError` for an invalid one of these."""
     return _overridden(config, listener_prefix(listener))
 
 
@@ -25,7 +25,7 @@ def of_mechanism(config: Config, listener: str, mechanism: str) -> Config:
 
 
 def mechanism_key(listener: str, mechanism: str, name: str) -> str:
-    """A mechanism's key on a listener: ``sasl.jaas.config`` and the callback handlers' classes count only so."""
+    """A mechanism's key on a listener: ``sasl.jaas.config`` and callback handlers' classes count only in this form."""
     return f"{listener_prefix(listener)}{mechanism.lower()}.{name}"
 
 

@@ -59,7 +59,7 @@ class PasswordEncoder:
         return ",".join(f"{name}:{text}" for name, text in fields.items())
 
     def decode(self, encoded: str) -> str:
-        """Raises `ConfigError` for what neither the secret nor an old one opens."""
+        """Decodes a password. Raises `ConfigError` if neither the secret nor an old one opens it."""
         for secret in (self.secret, *self.old_secrets):
             password = _opened(secret, encoded)
             if password is not None:
@@ -67,7 +67,7 @@ class PasswordEncoder:
         raise ConfigError("it cannot be decoded by password.encoder.secret, nor by password.encoder.old.secret")
 
     def renewed(self, encoded: str, token: Callable[[int], bytes]) -> str:
-        """What an old secret opens, encoded by the present one; anything else as it is."""
+        """A password that the old secret opens, encoded anew by the present one; any other text unchanged."""
         if _opened(self.secret, encoded) is None:
             for secret in self.old_secrets:
                 password = _opened(secret, encoded)
@@ -77,7 +77,7 @@ class PasswordEncoder:
 
 
 def password_encoder(config: Config) -> PasswordEncoder | None:
-    """The encoder of a broker's configuration, None where that has no secret. Raises `ConfigError`."""
+    """The encoder of a broker's configuration, None if that has no secret. Raises `ConfigError`."""
     secret = config.text("password.encoder.secret")
     if not secret:
         return None

@@ -18,7 +18,7 @@ class Principal(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Principal:
-        """``Type:name``, the name may have colons. Raises ``ValueError`` (``SecurityUtils.parseKafkaPrincipal``)."""
+        """``Type:name``; the name may have colons. Raises ``ValueError`` (``SecurityUtils.parseKafkaPrincipal``)."""
         principal_type, colon, name = text.partition(":")
         if not colon:
             raise ValueError(f"expected a string in format principalType:principalName but got {text}")

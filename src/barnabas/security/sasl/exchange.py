@@ -13,7 +13,7 @@ class SaslRefused(ValueError):
     def __init__(self, message: str, reason: str = "") -> None:
         super().__init__(message)
         self.reason = reason or message
-        """What only the broker's log may know."""
+        """The reason, for the broker's log only."""
 
 
 class InvalidCredentials(SaslRefused):
@@ -25,7 +25,7 @@ class InvalidCredentials(SaslRefused):
 
     @staticmethod
     def told(mechanism: str, during: str = "authentication") -> str:
-        """`during` is ``re-authentication`` where the connection was authenticated before (KIP-368)."""
+        """`during` is ``re-authentication`` if the connection was authenticated before (KIP-368)."""
         return f"Authentication failed during {during} due to invalid credentials with SASL mechanism {mechanism}"
 
 
@@ -34,9 +34,9 @@ class Authenticated(NamedTuple):
 
     principal: Principal
     expires_at_ms: int | None = None
-    """When what the client showed ends (an OAUTHBEARER or delegation token), in ms of the wall clock."""
+    """When the client's OAUTHBEARER or delegation token expires, in ms of the wall clock."""
     token_authenticated: bool = False
-    """By a delegation token: such a client may not ask for another (KIP-48)."""
+    """Authenticated by a delegation token: such a client may not ask for another token (KIP-48)."""
 
 
 class SaslServer(Protocol):

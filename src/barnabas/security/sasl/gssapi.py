@@ -19,13 +19,13 @@ MECHANISM: Final = "GSSAPI"
 LOGIN_MODULE: Final = "com.sun.security.auth.module.Krb5LoginModule"
 _NO_LAYER: Final = 1
 _NO_CACHE: Final = 0x96C73AC3
-"""``KRB5_FCC_NOFILE``: what MIT's library says of a key tab by which no cache can be filled."""
+"""``KRB5_FCC_NOFILE``: the error of MIT's library for a key tab that cannot fill a cache."""
 _RULE: Final = re.compile(r"(DEFAULT)|RULE:\[(\d*):([^\]]*)\](?:\(([^)]*)\))?(?:s/([^/]*)/([^/]*)/(g)?)?/?(L|U)?")
 _PRINCIPAL: Final = re.compile(r"([^/@]*)(?:/([^/@]*))?@([^/@]*)")
 
 
 def gssapi_package() -> Any:
-    """Raises `ConfigError` where it is not installed."""
+    """Raises `ConfigError` if it is not installed."""
     try:
         import gssapi
     except (ImportError, OSError) as error:
@@ -45,7 +45,7 @@ class Tickets(NamedTuple):
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Tickets:
-        """Raises `ConfigError` where they could never be used."""
+        """Raises `ConfigError` for tickets that could never be used."""
         gssapi_package()
         principal = options.get("principal", "")
         by_key, by_cache = (options.get(name, "").lower() == "true" for name in ("useKeyTab", "useTicketCache"))
@@ -61,7 +61,7 @@ class Tickets(NamedTuple):
 def client_tokens(server: str, tickets: Tickets) -> Generator[bytes, bytes, None]:
     """A client's side; `server` is a principal with its realm, or ``service@host``, whose realm Kerberos finds.
 
-    The centre is asked before this returns, which takes as long as the centre does. Raises `SaslRefused`.
+    Asks the Kerberos KDC before it returns, and takes as long as the KDC does. Raises `SaslRefused`.
     """
     gssapi = gssapi_package()
     form = gssapi.NameType.kerberos_principal if "/" in server else gssapi.NameType.hostbased_service
@@ -95,7 +95,7 @@ def _exchange(gssapi: Any, context: Any, first: bytes) -> Generator[bytes, bytes
 
 
 def _said(error: Any) -> str:
-    """What a ``GSSError`` says of Kerberos, where it says anything of it."""
+    """The Kerberos part of a ``GSSError``, if it has one."""
     told = error.get_all_statuses(error.min_code, False) if error.min_code else ()
     return "; ".join(told) or str(error)
 
@@ -161,8 +161,8 @@ class GssapiServer:
         chosen = self._context.unwrap(token).message
         if len(chosen) < 4 or chosen[0] != _NO_LAYER:
             raise InvalidCredentials(MECHANISM, "the client chose a security layer that was not offered")
-        # Behind it stands whom the client asks to act as, which counts as little as in Kafka: kafka-python and aiokafka
-        # name the broker there.
+        # After it comes the authorization id, which is ignored, as in Kafka: kafka-python and aiokafka name the broker
+        # there.
         short = self._mechanism.rules.short_name(str(self._context.initiator_name))
         self.authenticated = Authenticated(Principal(USER, short))
         return b""
@@ -172,7 +172,7 @@ class ShortNames:
     """``sasl.kerberos.principal.to.local.rules``: ``User:`` names of ``name/host@REALM`` (``KerberosShortNamer``)."""
 
     def __init__(self, rules: Sequence[str], realm: str) -> None:
-        """`realm` is the broker's own, the only one for whose principals DEFAULT speaks. Raises `ConfigError`."""
+        """`realm` is the broker's own; the rule DEFAULT applies only to its principals. Raises `ConfigError`."""
         self._realm = realm
         self._rules = []
         for text in rules or ("DEFAULT",):
@@ -182,7 +182,7 @@ class ShortNames:
             self._rules.append(match)
 
     def short_name(self, principal: str) -> str:
-        """Raises `InvalidCredentials` where no rule fits."""
+        """Raises `InvalidCredentials` if no rule fits."""
         parts = _PRINCIPAL.fullmatch(principal)
         if parts is None:
             if "/" in principal or "@" in principal:
@@ -210,10 +210,10 @@ class ShortNames:
 
 
 def _initiating(gssapi: Any, tickets: Tickets) -> Any:
-    """None stands for whatever the system has."""
+    """None stands for the system's own."""
     principal, key_tab, cache = tickets
     if key_tab:
-        # In a cache of their own: the system's may have another principal's, and is not ours to write to.
+        # In a cache of their own: the system's cache may be another principal's, and must not be changed here.
         store = {"client_keytab": key_tab, "ccache": f"MEMORY:{principal} {key_tab}"}
         return _credentials(gssapi, principal, "initiate", store)
     if not principal and not cache:
@@ -223,5 +223,5 @@ def _initiating(gssapi: Any, tickets: Tickets) -> Any:
 
 def _credentials(gssapi: Any, principal: str, usage: str, store: Mapping[str, str] | None) -> Any:
     name = gssapi.Name(principal, gssapi.NameType.kerberos_principal) if principal else None
-    # Kerberos alone: SPNEGO would negotiate what else the system has.
+    # Kerberos alone: SPNEGO could negotiate another mechanism.
     return gssapi.Credentials(name=name, usage=usage, mechs=[gssapi.MechType.kerberos], store=store)

@@ -105,7 +105,7 @@ class HttpExchange:
         self._body = bytearray()
 
     def received(self, data: bytes) -> HttpAnswer | None:
-        """The answer, once it is whole; empty `data` is the end of the stream. Raises `HttpError`."""
+        """The answer, once it is complete; empty `data` is the end of the stream. Raises `HttpError`."""
         try:
             self._connection.receive_data(data)
             while True:

@@ -25,7 +25,7 @@ _ESCAPE: Final = re.compile(r"\\([0-3][0-7]{0,2}|[0-7]{1,2}|.)", re.S)
 _ESCAPED: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 DISALLOWED_LOGIN_MODULES: Final = "org.apache.kafka.disallowed.login.modules"
 _DISALLOWED: Final = "com.sun.security.auth.module.JndiLoginModule,com.sun.security.auth.module.LdapLoginModule"
-"""Modules that connect to addresses in their options (CVE-2023-25194), which count where nobody says others."""
+"""The modules that are disallowed by default: they connect to addresses in their options (CVE-2023-25194)."""
 
 
 class LoginModule(NamedTuple):
@@ -38,7 +38,7 @@ class LoginModule(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The text from which `login_module` reads this."""
+        """The text that `login_module` reads."""
         options = "".join(f" {name}={_quoted(value)}" for name, value in self.options.items())
         return f"{self.class_name} {self.control_flag}{options};"
 
@@ -50,7 +50,7 @@ class _Token(NamedTuple):
 
 
 def login_module(text: str, disallowed: str | None = None) -> LoginModule:
-    """The one that stands in a ``sasl.jaas.config``; `disallowed`: what `DISALLOWED_LOGIN_MODULES` says, if anything.
+    """The login module in a ``sasl.jaas.config``; `disallowed` is the value of `DISALLOWED_LOGIN_MODULES`, if set.
 
     Raises ``ValueError``, whose text has no option's value.
     """

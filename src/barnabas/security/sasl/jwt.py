@@ -23,9 +23,9 @@ ALGORITHMS: Final = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA", "Ed25519"),
 )
-"""Signatures by a key pair: never ``none``, and never an HMAC, for whose key a public key could be mistaken."""
+"""Signatures by a key pair only: never ``none``, and never an HMAC, whose key could be a public key by mistake."""
 REFRESH_PAUSE_MS: Final = 10_000
-"""Tokens with unknown keys have the keys asked for no more often than this (`RefreshingHttpsJwks`)."""
+"""The least time between two fetches of the keys for tokens with unknown keys (`RefreshingHttpsJwks`)."""
 TOKEN_BYTES_MAX: Final = 64 * 1024
 
 
@@ -61,7 +61,7 @@ class Expectations:
     def _meant_for_us(self, claims: Mapping[str, Any]) -> None:
         audience = claims.get("aud", [])
         audiences = audience if isinstance(audience, list) else [audience]
-        # As in Kafka, a token that names an audience is refused where none is expected.
+        # As in Kafka, a token with an audience is refused if no audience is expected.
         if (audiences or self.audiences) and not any(name in self.audiences for name in audiences):
             raise TokenRefused(f"the token is for {audiences}")
         if self.issuer and claims.get("iss") != self.issuer:
@@ -69,7 +69,7 @@ class Expectations:
 
 
 _HALF_CHARACTER: Final = re.compile("[\ud800-\udfff]")
-"""JSON can say half of a pair of UTF-16, which no other place of a name can hold."""
+"""JSON can hold half of a UTF-16 pair, which a name cannot have anywhere else."""
 
 
 class SignedTokens:
@@ -151,7 +151,7 @@ class Keys:
                 raise ConfigError(f"The keys of {request.url} cannot be read: {error}") from None
 
     async def named(self, key_id: str | None) -> list[Any]:
-        """The keys with this id, or all where it is None. An unknown id has the keys asked for again."""
+        """The keys with this id, or all if it is None. For an unknown id the keys are fetched again."""
         if file_of(self._request.url) is None:
             if self._old(self._refresh_ms):
                 await self._ask()
@@ -169,7 +169,7 @@ class Keys:
         return self._asked_ms is None or self._runtime.clock.monotonic_ms() - self._asked_ms >= age_ms
 
     async def _ask(self) -> None:
-        """Asks for the keys; the old ones stay where there is no answer."""
+        """Fetches the keys; without an answer the old ones stay."""
         self._asked_ms = self._runtime.clock.monotonic_ms()
         self._asking = True
         try:
@@ -185,7 +185,7 @@ class Keys:
 
 
 def keys_of(text: bytes) -> list[Any]:
-    """The public keys of a JWKS that sign; others are passed over. Raises ``ValueError``."""
+    """The public signature keys of a JWKS; others are skipped. Raises ``ValueError``."""
     from joserfc.errors import JoseError
     from joserfc.jwk import import_key
 
@@ -204,7 +204,7 @@ def keys_of(text: bytes) -> list[Any]:
 
 
 def _verified(token: str, key: Any, algorithm: str) -> dict[str, Any] | None:
-    """The claims, or None where this key has not signed them."""
+    """The claims, or None if this key has not signed them."""
     from joserfc import jwt
     from joserfc.errors import JoseError
 

@@ -45,9 +45,9 @@ CALLBACK_HANDLERS: Final = (
     "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
     "org.apache.kafka.common.security.oauthbearer.internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler",
 )
-"""Kafka's classes whose work is done here."""
+"""The Kafka classes whose work this module does itself."""
 Tokens: TypeAlias = Generator[bytes, bytes, None]
-"""Yields what to send and is sent the broker's answer to it; raises `SaslRefused`."""
+"""Yields each token to send, and is sent the broker's answer to it; raises `SaslRefused`."""
 
 
 async def _at_once(call: Callable[[], Tokens]) -> Tokens:
@@ -60,14 +60,14 @@ class Doors(NamedTuple):
     host: str
     """The broker's name."""
     nonce: str
-    """Fresh for every connection."""
+    """A new nonce for every connection."""
     now_ms: int
     """The wall clock."""
     fetch: Fetch
     read: Callable[[str], bytes]
-    """A file's bytes."""
+    """Reads a file."""
     beside: Callable[[Callable[[], Tokens]], Awaitable[Tokens]] = _at_once
-    """Calls what takes its time, so that nobody else has to wait for it."""
+    """Calls a slow function without blocking the event loop."""
 
 
 class Login(Protocol):
@@ -75,7 +75,7 @@ class Login(Protocol):
     def mechanism(self) -> str: ...
 
     def begin(self, doors: Doors) -> Awaitable[Tokens]:
-        """Raises `SaslRefused` where there is nothing to log in with, ``OSError`` where it cannot be fetched."""
+        """Raises `SaslRefused` without credentials, ``OSError`` if they cannot be fetched."""
         ...
 
 
@@ -151,18 +151,18 @@ class OAuthBearerLogin:
     mechanism = oauthbearer.MECHANISM
 
     url: str = ""
-    """Where the token comes from: an endpoint (client credentials, RFC 6749, 4.4), or a file with the token."""
+    """The source of the token: an endpoint (client credentials, RFC 6749, 4.4), or a file."""
     client_id: str = ""
     client_secret: str = field(default="", repr=False)
     scope: str = ""
     unsecured: tuple[tuple[str, str], ...] = ()
-    """The ``unsecuredLogin`` options: a token that nobody signs (``OAuthBearerUnsecuredLoginCallbackHandler``)."""
+    """The ``unsecuredLogin`` options: an unsigned token (``OAuthBearerUnsecuredLoginCallbackHandler``)."""
     extensions: tuple[tuple[str, str], ...] = ()
     tls: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     connect_timeout_ms: int = TIMEOUT_MS
     read_timeout_ms: int = TIMEOUT_MS
     refresh_factor: float = 0.8
-    """A token is used for this part of its life, and another fetched after that."""
+    """A new token is fetched after this share of the old one's lifetime."""
     refresh_buffer_ms: int = 300_000
     _held: list[_Held] = field(default_factory=list, compare=False, repr=False)
 
@@ -225,7 +225,7 @@ class OAuthBearerLogin:
 
 
 def login_of(settings: Mapping[str, str]) -> Login:
-    """The login that settings with Kafka's names describe. Raises `ConfigError`, which tells no secret."""
+    """The login of settings with Kafka's names. Raises `ConfigError`, whose text has no secret."""
     mechanism = settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or gssapi.MECHANISM
     if mechanism not in MECHANISMS:
         raise ConfigError(f"sasl.mechanism is {mechanism!r}: {', '.join(MECHANISMS)} are supported.")
@@ -242,7 +242,7 @@ def login_of(settings: Mapping[str, str]) -> Login:
 
 
 def login_of_module(mechanism: str, module: LoginModule, settings: Mapping[str, str]) -> Login:
-    """As `login_of`, where the JAAS options are read already. Raises `ConfigError`."""
+    """As `login_of`, from JAAS options that are parsed already. Raises `ConfigError`."""
     options = module.options
     if mechanism == gssapi.MECHANISM:
         return GssapiLogin.of(options, settings)
@@ -293,7 +293,7 @@ def _oauthbearer_login(options: Mapping[str, str], settings: Mapping[str, str]) 
 
 
 def unsecured_token(options: Mapping[str, str], now_ms: int) -> str:
-    """A token that nobody signed, of the ``unsecuredLogin...`` options. Raises `ConfigError`."""
+    """An unsigned token of the ``unsecuredLogin...`` options. Raises `ConfigError`."""
     prefix = "unsecuredLogin"
     claims: dict[str, object] = {}
     try:
@@ -321,7 +321,7 @@ def unsecured_token(options: Mapping[str, str], now_ms: int) -> str:
 
 
 def _expires_ms(token: str) -> int | None:
-    """When a token says that it expires; the broker checks it, the client only plans by it."""
+    """The expiry that a token claims: the broker checks it, the client only plans its next fetch by it."""
     try:
         claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
         return int(claims["exp"] * 1000)

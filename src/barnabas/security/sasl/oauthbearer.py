@@ -66,7 +66,7 @@ class OAuthBearerServer:
 
     async def evaluate(self, token: bytes) -> bytes:
         if self._refusal is not None:
-            # The client says that it has heard why; whatever else it says, this is the end.
+            # The client acknowledges the error; whatever it sends, the exchange ends here.
             raise self._refusal
         if self._over:
             raise SaslRefused("The exchange is over.")
@@ -76,7 +76,7 @@ class OAuthBearerServer:
             bearer = await self._validator.validate(bearer_token)
         except TokenRefused as error:
             told = {"status": error.status, **({} if error.scope is None else {"scope": error.scope})}
-            # As Kafka writes it.
+            # In Kafka's format.
             text = "{" + ", ".join(f"{json.dumps(name)}:{json.dumps(value)}" for name, value in told.items()) + "}"
             self._refusal = SaslRefused(text, str(error))
             return text.encode()
@@ -90,7 +90,7 @@ class OAuthBearerServer:
 
 
 def _shown(token: bytes) -> tuple[str, str]:
-    """The authorization id, empty where there is none, and the bearer's token."""
+    """The authorization id, empty if there is none, and the bearer's token."""
     said = _FIRST.fullmatch(token.decode("utf-8", "replace"))
     if said is None:
         raise InvalidCredentials(MECHANISM, "the client's first message is none")
@@ -102,7 +102,7 @@ def _shown(token: bytes) -> tuple[str, str]:
 
 
 def client_tokens(token: str, extensions: Mapping[str, str]) -> Generator[bytes, bytes, None]:
-    """What a client sends. Raises `SaslRefused` for a token or extensions that the exchange cannot carry."""
+    """A client's side. Raises `SaslRefused` for a token or extensions that the exchange cannot carry."""
     if _AUTH.fullmatch(f"Bearer {token}") is None:
         raise SaslRefused("the token has characters that no bearer token has")
     for name, value in extensions.items():

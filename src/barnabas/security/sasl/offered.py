@@ -32,10 +32,10 @@ LOGIN_MODULES: Final = {
     oauthbearer.MECHANISM: "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
     gssapi.MECHANISM: gssapi.LOGIN_MODULE,
 }
-"""The class that a mechanism's JAAS options are written for."""
+"""The login module class of each mechanism's JAAS options."""
 BETWEEN_BROKERS: Final = "sasl.mechanism.inter.broker.protocol"
 WITH_CONTROLLERS: Final = "sasl.mechanism.controller.protocol"
-"""The keys that name the mechanism by which a broker logs in elsewhere; the latter at KRaft's controllers."""
+"""The keys that name a broker's own login mechanism: at other brokers, and at KRaft controllers."""
 _OAUTHBEARER: Final = "org.apache.kafka.common.security.oauthbearer"
 _SECURED_VALIDATORS: Final = (
     f"{_OAUTHBEARER}.OAuthBearerValidatorCallbackHandler",
@@ -43,20 +43,20 @@ _SECURED_VALIDATORS: Final = (
 )
 _UNSECURED_VALIDATOR: Final = f"{_OAUTHBEARER}.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
 _VALIDATORS: Final = (*_SECURED_VALIDATORS, _UNSECURED_VALIDATOR)
-"""Kafka's classes whose work is done here."""
+"""The Kafka classes whose work this module does itself."""
 _SERVER_HANDLER: Final = "sasl.server.callback.handler.class"
 _LOGIN_HANDLER: Final = "sasl.login.callback.handler.class"
 
 
 def enabled_mechanisms(config: Config, listener: str) -> tuple[str, ...]:
-    """What ``sasl.enabled.mechanisms`` says for this listener, in its order."""
+    """The ``sasl.enabled.mechanisms`` of this listener, in order."""
     return of_listener(config, listener).items("sasl.enabled.mechanisms")
 
 
 def offered_mechanisms(config: Config, listener: str, users: ScramUsers, runtime: Runtime) -> dict[str, SaslMechanism]:
     """The mechanisms by name, in the order of ``sasl.enabled.mechanisms``, which SaslHandshake answers, too.
 
-    Raises `ConfigError`, with the key's name, for a mechanism that is not there or lacks what it needs.
+    Raises `ConfigError`, with the key's name, for a mechanism that is unknown or lacks a setting.
     """
     names = enabled_mechanisms(config, listener)
     if not names:
@@ -65,8 +65,8 @@ def offered_mechanisms(config: Config, listener: str, users: ScramUsers, runtime
 
 
 def login_of_broker(config: Config, listener: str, key: str = BETWEEN_BROKERS) -> Login:
-    """The login of a broker at others on `listener`: by the mechanism that `key` names, with the options of that
-    mechanism, which serve both sides in Kafka. Raises `ConfigError`."""
+    """A broker's login at other brokers on `listener`: by the mechanism that `key` names, whose options serve both
+    sides in Kafka. Raises `ConfigError`."""
     name = of_listener(config, listener).text(key)
     if name not in LOGIN_MODULES:
         raise ConfigError(f"{key} is {name}: this broker speaks {', '.join(LOGIN_MODULES)}.")
@@ -145,7 +145,7 @@ def _oauthbearer(config: Config, listener: str, options: Mapping[str, str], runt
 
 
 def _settings(config: Config) -> dict[str, str]:
-    """The broker's settings that a login is made of."""
+    """The broker's settings for a login."""
     found = {name: config.text(name) for name in SETTINGS if name in broker_definitions()}
     found.pop("sasl.jaas.config", None)
     return {name: text for name, text in found.items() if text}

@@ -36,7 +36,7 @@ class PlainServer:
     async def evaluate(self, token: bytes) -> bytes:
         if self.authenticated is not None:
             raise SaslRefused("The exchange is over.")
-        # Java reads bytes that are no UTF-8 as replacement characters: a name or password that nobody has.
+        # Java reads invalid UTF-8 as replacement characters, which no user's name or password has.
         parts = token.decode(errors="replace").split("\0", 3)
         if len(parts) != 3:
             raise SaslRefused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
@@ -45,7 +45,7 @@ class PlainServer:
             raise SaslRefused("Authentication failed: username not specified")
         if not password:
             raise SaslRefused("Authentication failed: password not specified")
-        # An unknown user costs as much time as a wrong password.
+        # An unknown user takes as long as a wrong password.
         right = hmac.compare_digest(self._passwords.get(user, b""), password.encode(errors="replace"))
         if not right or user not in self._passwords:
             raise SaslRefused("Authentication failed: Invalid username or password")
@@ -58,5 +58,5 @@ class PlainServer:
 
 
 def client_tokens(username: str, password: str) -> Generator[bytes, bytes, None]:
-    """What a client sends: one token, and the broker's answer to it is empty."""
+    """A client's side: one token, to which the broker's answer is empty."""
     yield f"\0{username}\0{password}".encode()

@@ -191,11 +191,11 @@ def client_tokens(
     token_authenticated: bool = False,
     kept: list[SaltedPassword] | None = None,
 ) -> Generator[bytes, bytes, None]:
-    """What a client sends, and what it demands of the answers. Raises `SaslRefused`.
+    """A client's side of the exchange. Raises `SaslRefused`.
 
-    With `token_authenticated` the user is a delegation token's id, and the password its HMAC in base64. What is `kept`
-    of this password and mechanism is not computed again (RFC 5802, 5.1), and what a broker proves to know is kept,
-    `KEPT_MAX` of it.
+    With `token_authenticated` the user is a delegation token's id, and the password its HMAC in base64. Salted keys in
+    `kept`, for this password and mechanism, are not computed again (RFC 5802, 5.1). New ones are kept once the broker
+    has proved that it knows the password, `KEPT_MAX` of them.
     """
     bare = f"n={username.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
     if token_authenticated:
@@ -227,16 +227,16 @@ def client_tokens(
     if proven is None or not hmac.compare_digest(_decoded(proven["signature"] or ""), expected):
         raise SaslRefused("the broker did not prove that it knows the password")
     if kept is not None:
-        # At once, for other threads; the last that served comes first, so that the first to go is the oldest.
+        # Replaced in one step, for other threads; the last one used comes first, so that the oldest is dropped first.
         kept[:] = [salted, *(other for other in kept if other != salted)][:KEPT_MAX]
 
 
 KEPT_MAX: Final = 16
-"""How many salts a client remembers: a user has one in a cluster, a delegation token another at each broker."""
+"""How many salts a client remembers: a user has one per cluster, a delegation token another at each broker."""
 
 
 ITERATIONS_TRUSTED: Final = 1_000_000
-"""A client computes no more than this, half a second, for a broker that has proved nothing yet."""
+"""The most iterations that a client computes, in half a second, for a broker that has not proved itself yet."""
 
 
 def _unescaped(name: str) -> str:

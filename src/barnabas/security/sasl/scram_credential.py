@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 
 ITERATIONS_MIN: Final = 4096
 ITERATIONS_MAX: Final = 16384
-"""``ScramMechanism``: the bounds of what a broker stores; a client refuses a server that asks for fewer."""
+"""``ScramMechanism``: the limits of the iterations that a broker stores; a client refuses a broker that asks for
+fewer."""
 
 
 class ScramMechanism(IntEnum):

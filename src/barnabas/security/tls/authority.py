@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 VALID_DAYS: Final = 3650
 _EARLIER: Final = timedelta(hours=1)
-"""How long before now certificates begin to be valid: clocks differ."""
+"""How long before now certificates become valid: clocks differ."""
 
 
 class Authority(NamedTuple):

@@ -18,7 +18,7 @@ from barnabas.security.tls.stores import Store
 
 
 def check_change(old: TlsSettings, new: TlsSettings, *, subject_may_change: bool, names_may_change: bool) -> None:
-    """Raises `ConfigError`. Both with what their files held (`TlsSettings.read`)."""
+    """Raises `ConfigError`. Both settings have the content of their files (`TlsSettings.read`)."""
     for what, before, after in (
         ("keystore", old.key_store, new.key_store),
         ("truststore", old.trust_store, new.trust_store),
@@ -45,7 +45,7 @@ def _own(store: Store) -> bytes:
 
 
 def check_understanding(server: TlsSettings, client: TlsSettings) -> None:
-    """Raises `ConfigError` where brokers with the one's stores could not connect to those with the other's."""
+    """Raises `ConfigError` if brokers with the one's stores could not connect to brokers with the other's."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ours = server.server_context().wrap_bio(to_server, to_client, server_side=True)
     theirs = replace(client, verify_host_name=False).client_context().wrap_bio(to_client, to_server)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 def elements(encoded: bytes) -> Iterator[tuple[int, bytes, bytes]]:
     """The elements of a DER value: for each its tag, all its bytes, and its content.
 
-    Raises ``ValueError`` or ``IndexError`` where the value is cut.
+    Raises ``ValueError`` or ``IndexError`` for a truncated value.
     """
     position = 0
     while position < len(encoded):

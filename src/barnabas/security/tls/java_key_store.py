@@ -15,7 +15,7 @@ from barnabas.security.tls.der import elements
 
 MAGIC: Final = b"\xfe\xed\xfe\xed"
 _WHITENING: Final = b"Mighty Aphrodite"
-"""What ``JavaKeyStore.getPreKeyedHash`` puts behind the password."""
+"""The text that ``JavaKeyStore.getPreKeyedHash`` appends to the password."""
 _PRIVATE_KEY: Final = 1
 _KEY_PROTECTOR: Final = bytes.fromhex("2b060104012a02110101")
 """1.3.6.1.4.1.42.2.17.1.1, ``sun.security.provider.KeyProtector``."""
@@ -31,7 +31,7 @@ class ProtectedKey:
     chain: list[bytes]
 
     def opened(self, password: str) -> bytes:
-        """The key as PKCS #8, DER. Raises ``ValueError`` for another password, and for a key that is damaged."""
+        """The key as PKCS #8, DER. Raises ``ValueError`` for a wrong password or a damaged key."""
         try:
             [(_, _, whole)] = elements(self.protected)
             (_, _, algorithm), (_, _, content) = elements(whole)
@@ -62,9 +62,9 @@ class JavaKeyStore:
 
     @classmethod
     def read(cls, data: bytes, password: str) -> JavaKeyStore:
-        """Raises ``ValueError`` for what is no such store, and for another password.
+        """Reads a store. Raises ``ValueError`` for other bytes, and for a wrong password.
 
-        Without a password it is not looked whether the store is whole, as Java opens trust stores.
+        Without a password the store's integrity is not checked, as when Java opens trust stores.
         """
         reader = _Reader(data)
         if reader.taken(4) != MAGIC:
@@ -76,7 +76,7 @@ class JavaKeyStore:
         trusted: list[bytes] = []
         for _ in range(reader.number()):
             kind, alias = reader.number(), reader.text()
-            reader.taken(8)  # when it was made
+            reader.taken(8)  # the entry's creation time
             if kind == _PRIVATE_KEY:
                 protected = reader.block()
                 keys.append(
@@ -128,5 +128,5 @@ def _as_java(password: str) -> bytes:
 
 
 def _sha1(*parts: bytes) -> bytes:
-    """The format's, and so not to be chosen: also where a machine allows SHA-1 for no new use."""
+    """The format requires SHA-1, also on a machine that forbids it for new uses."""
     return hashlib.sha1(b"".join(parts), usedforsecurity=False).digest()

@@ -35,7 +35,7 @@ def subject_of(certificate: bytes) -> str:
         [(_, _, whole)] = elements(certificate)
         (_, _, signed), *_ = elements(whole)
         fields = [content for tag, _, content in elements(signed) if tag != _VERSION]
-        subject = fields[4]  # behind the serial number, signature algorithm, issuer and validity
+        subject = fields[4]  # after the serial number, signature algorithm, issuer and validity
         names = [
             "+".join(_attribute(attribute) for _, _, attribute in elements(name)) for _, _, name in elements(subject)
         ]
@@ -45,7 +45,7 @@ def subject_of(certificate: bytes) -> str:
 
 
 def alternative_names_of(certificate: bytes) -> frozenset[bytes]:
-    """The subject's alternative names of a DER certificate, each as it is encoded. Raises ``ValueError``."""
+    """The subject's alternative names of a DER certificate, each in its encoding. Raises ``ValueError``."""
     try:
         [(_, _, whole)] = elements(certificate)
         (_, _, signed), *_ = elements(whole)

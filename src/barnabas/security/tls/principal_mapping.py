@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from barnabas.model.errors import ConfigError
 
 _ONE: Final = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?).*?|(.*?)"
-# The shortest rest that ends at a comma or at the end is a rule's: so commas may stand in one.
+# A rule is the shortest text that ends at a comma or at the end: so a rule may have commas in it.
 _SPLIT: Final = re.compile(rf"\s*({_ONE})\s*(?:,\s*|$)")
 _RULE: Final = re.compile(_ONE)
 _PART: Final = re.compile(r"\\(.)|\$(\d+)|\$\{(\w+)\}|([^\\$]+)", re.S)
@@ -31,7 +31,7 @@ class _Rule(NamedTuple):
     def apply(self, name: str) -> str | None:
         if self.pattern.fullmatch(name) is None:
             return None
-        # Java's `replaceAll`, which goes on behind the first find.
+        # As Java's `replaceAll`, which replaces every match.
         result = self.pattern.sub(self._filled, name)
         return result.lower() if self.case == "L" else result.upper() if self.case == "U" else result
 
@@ -80,7 +80,7 @@ def _java_pattern(text: str, rule: str) -> re.Pattern[str]:
 def _parts(replacement: str, pattern: re.Pattern[str], rule: str) -> list[str | int]:
     """The parts of a Java replacement: ``$n`` is a group, as many digits as there are groups for; ``\\x`` is x.
 
-    A ``$n`` beyond the groups stays as it is written, where the pattern has groups at all.
+    A ``$n`` beyond the groups stays as it is written, if the pattern has groups at all.
     """
     parts: list[str | int] = []
     position = 0

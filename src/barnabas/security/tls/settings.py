@@ -42,7 +42,7 @@ _PLUGINS: Final = {
     "ssl.keymanager.algorithm": ("", "SunX509", "PKIX", "NewSunX509"),
     "ssl.trustmanager.algorithm": ("", "PKIX", "SunX509"),
 }
-"""Keys that name parts of a JVM, each with the values that mean no more than the default."""
+"""Keys that name parts of a JVM, each with the values that mean the default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class TlsSettings:
     check_revocation: bool = False
 
     def read(self) -> TlsSettings:
-        """The same settings with what the stores' files hold now. Raises `ConfigError`."""
+        """The same settings with the present content of the stores' files. Raises `ConfigError`."""
         return replace(
             self,
             key_store=None if self.key_store is None else self.key_store.read(),
@@ -88,9 +88,9 @@ class TlsSettings:
     def server_context(self) -> ssl.SSLContext:
         """A server's context. Raises `ConfigError`.
 
-        Whoever began a session of TLS 1.2 keeps it, as a ticket that this context alone opens. Without tickets it would
-        lie here, and OpenSSL 3.6 leaves it there when its connection ends: 20,480 of them, for two hours, with 10 KiB
-        each where they have a certificate. TLS 1.3 has no sessions that go on (`TlsTransport` has what comes of them).
+        A client keeps its TLS 1.2 session, as a ticket that only this context opens. Without tickets the server would
+        keep sessions, and OpenSSL 3.6 does so after their connections end: 20,480 of them, for two hours, with 10 KiB
+        each if they have a certificate. TLS 1.3 sessions are not resumed (`TlsTransport` tells what follows from that).
         """
         if self.key_store is None:
             raise ConfigError("ssl.keystore.location is not set: a TLS listener needs a private key and certificate.")
@@ -108,7 +108,7 @@ class TlsSettings:
 
     @staticmethod
     def _trust(context: ssl.SSLContext, store: Store) -> None:
-        # As in Java, whatever stands in the store is an end of the chain, an intermediate authority too.
+        # As in Java, every certificate in the store ends a chain, an intermediate authority's too.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         store.load_trust_into(context)
 
@@ -122,7 +122,7 @@ class TlsSettings:
         newest = [name for name in suites if name in _SUITES_OF_TLS_1_3]
         older = [openssl_name(name) for name in suites if name not in _SUITES_OF_TLS_1_3]
         if suites:
-            # A protocol without a suite is not offered.
+            # A protocol without a cipher suite is not offered.
             protocols = [name for name in protocols if (newest if name == "TLSv1.3" else older)]
             if not protocols:
                 raise ConfigError(
@@ -156,10 +156,10 @@ class TlsSettings:
 
 
 def tls_settings(values: Mapping[str, str], *, prefix: str = "") -> TlsSettings:
-    """The TLS settings of the ``ssl.*`` keys among `values`; empty ones count as not set.
+    """The TLS settings of the ``ssl.*`` keys among `values`; empty values count as unset.
 
-    `prefix` stands before the names in errors. Raises `ConfigError` for settings that contradict each
-    other, and for those that name a part of a JVM.
+    `prefix` stands before the names in errors. Raises `ConfigError` for contradictory settings, and for those that name
+    a part of a JVM.
     """
 
     def text(name: str) -> str:

@@ -51,10 +51,10 @@ class Store:
     key_password: str = field(default="", repr=False)
     inline: str = field(default="", repr=False)
     data: bytes | None = field(default=None, repr=False)
-    """What the file held when `read` read it; None: what it holds now counts."""
+    """The file's content when `read` read it; None: its present content counts."""
 
     def read(self) -> Store:
-        """The same store with its file's bytes. Raises `ConfigError`."""
+        """The same store with its file's present bytes. Raises `ConfigError`."""
         return self if self.inline else replace(self, data=self._read())
 
     @property
@@ -62,7 +62,7 @@ class Store:
         return self.key if self.inline else f"{self.key}={self.location}"
 
     def key_entries(self) -> list[KeyEntry]:
-        """Every private key. Raises `ConfigError`, also where there is none."""
+        """Every private key. Raises `ConfigError`, also if there is none."""
         data = self._read()
         kind = self._kind(data)
         if kind == "PEM":
@@ -81,7 +81,7 @@ class Store:
 
     def load_key_into(self, context: ssl.SSLContext) -> None:
         """Gives `context` the key and certificate to show. Raises `ConfigError`."""
-        # The first entry of each algorithm counts: a context holds one each.
+        # The first entry of each algorithm counts: a context holds one of each.
         for entry in reversed(self.key_entries()):
             with secret_file(entry.key + b"\n" + entry.chain) as path:
                 try:
@@ -97,7 +97,7 @@ class Store:
         kind = self._kind(data)
         try:
             if kind == "PEM" and not self.inline:
-                with secret_file(data) as path:  # as a file, for revocation lists are taken from nowhere else
+                with secret_file(data) as path:  # a file: OpenSSL reads revocation lists from nowhere else
                     context.load_verify_locations(cafile=path)
             else:
                 certificates = self._certificates(data, kind)
@@ -198,5 +198,5 @@ class Store:
 
 
 def _no_password() -> str:
-    """Instead of OpenSSL's own question at the terminal."""
+    """Replaces OpenSSL's question at the terminal."""
     raise ValueError("the private key is encrypted and no password is configured")
