@@ -35,7 +35,7 @@ from barnabas.wire.source import Source
 from barnabas.wire.structs import Decoder, DecoderInTurns, Encoder, EncoderInTurns, Struct
 
 KEPT_IN_TURNS: Final = 16
-"""How many of these longer forms are kept: each has 8 KB, strangers can ask for hundreds, one is made in 0.5 ms."""
+"""How many of these longer forms are kept: each takes 8 KB and 0.5 ms to make, and clients can ask for hundreds."""
 
 
 class _Text:
@@ -79,7 +79,7 @@ def _encoder_in_turns(cls: type[Struct], version: int) -> EncoderInTurns:
     return encoder
 
 
-# The type checker takes a class to be as unhashable as its objects, the messages.
+# The type checker takes a class for unhashable because its instances, the messages, are.
 compile_decoder_in_turns = cast(
     "Callable[[type[Struct], int], DecoderInTurns]", lru_cache(KEPT_IN_TURNS)(_decoder_in_turns)
 )

@@ -13,13 +13,13 @@ from barnabas.wire.errors import WireError
 from barnabas.wire.structs import Bytes, Decoder, Encoder, Framer, ShortDecoder
 
 BAD_INPUT: Final = (struct.error, IndexError, OverflowError)
-"""What the compiled decoders raise by themselves where the frame ends too early."""
+"""The errors that compiled decoders raise when the frame ends too early."""
 BAD_MESSAGE: Final = (struct.error, TypeError, AttributeError, OverflowError, UnicodeEncodeError)
-"""What the compiled encoders raise by themselves where a field holds what its type does not allow."""
+"""The errors that compiled encoders raise when a field's value does not fit its type."""
 
 
 def whole(view: memoryview) -> bytes | bytearray:
-    """The bytes below a view: decoders slice bytes, at half the price of slicing a view. A view of a part is copied."""
+    """The bytes under a view: to slice bytes takes half the time of slicing a view. A view of a part is copied."""
     below = view.obj
     if isinstance(below, bytes | bytearray) and len(below) == view.nbytes and view.c_contiguous:
         return below
@@ -27,7 +27,7 @@ def whole(view: memoryview) -> bytes | bytearray:
 
 
 def decoded(cls: Any, buffer: Bytes, version: int, offset: int) -> tuple[Any, int]:
-    """The message that begins at `offset`, and the offset behind it; never looks beyond `buffer`."""
+    """The message that begins at `offset`, and the offset after it; never reads beyond `buffer`."""
     decoder: Decoder = cls._decoders.get(version) or cls._compile_decoder(version)
     try:
         return decoder(whole(buffer) if isinstance(buffer, memoryview) else buffer, offset, len(buffer))
@@ -36,14 +36,14 @@ def decoded(cls: Any, buffer: Bytes, version: int, offset: int) -> tuple[Any, in
 
 
 def decoded_if_short(cls: Any, frame: bytearray, version: int, offset: int) -> tuple[Any, int] | None:
-    """As `decoded`, of a message that takes no more than a turn, however many bytes of records it has; None for another
-    one, and where the kernel cannot say."""
+    """As `decoded`, for a message that takes at most one turn, whatever its bytes of records; None for a longer one,
+    and if the kernel cannot tell."""
     decoder: ShortDecoder = cls._short_decoders.get(version) or cls._make_short_decoder(version)
     return decoder(frame, offset)
 
 
 def encoded_into(message: Any, version: int, buffer: bytearray, parts: list[Bytes]) -> bytearray:
-    """Appends to `buffer`; each time records come, moves `buffer` and them to `parts`. Returns the open buffer."""
+    """Appends to `buffer`; at each field of records, moves `buffer` and them to `parts`. Returns the open buffer."""
     encoder: Encoder = message._encoders.get(version) or message._compile_encoder(version)
     try:
         return encoder(message, buffer, parts)
@@ -52,6 +52,6 @@ def encoded_into(message: Any, version: int, buffer: bytearray, parts: list[Byte
 
 
 def framed(message: Any, version: int, head: bytearray) -> list[Bytes] | None:
-    """The parts of a frame that begins with `head`, its size among it; None where `encoded_into` has to do it."""
+    """The parts of a frame that begins with `head`, including its size; None if `encoded_into` has to encode it."""
     framer: Framer = message._framers.get(version) or message._make_framer(version)
     return framer(message, head)

@@ -30,19 +30,19 @@ DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024
 PIECE_BYTES: Final = 64 * 1024
 _OUTPUT_BYTES_MIN: Final = 4096
 _INPUT_BYTES: Final = 16 * 1024
-"""How much a decoder is fed at a time: what it did not consume is copied at each call."""
+"""How many bytes a decoder gets at a time: each call copies the unconsumed rest."""
 _ZSTD_SLOW: Final = 13
 _SLOW_INPUT_BYTES: Final = 4 * 1024
-"""From this level on a KiB takes zstd three to ten milliseconds."""
+"""From this level on zstd takes three to ten milliseconds per KiB."""
 _GZIP_WINDOW: Final = 31
-"""``zlib``'s word for a gzip header and the largest window."""
+"""``zlib``'s number for a gzip header and the largest window."""
 _GZIP_MAGIC: Final = b"\x1f\x8b\x08"
 _GZIP_DEFAULT_LEVEL: Final = -1
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _SNAPPY_RATIO_MAX: Final = 64
-"""A copy of 64 bytes takes two at least."""
+"""A copy of 64 bytes is encoded in at least two."""
 _LENGTH: Final = struct.Struct(">i")
 _LZ4_HEADER: Final = b"\x04\x22\x4d\x18\x60\x40\x82"
 """Magic; version 1 with independent blocks and no checksums; blocks of 64 KiB; the checksum of these two bytes."""
@@ -51,7 +51,7 @@ _LZ4_STORED: Final = 0x80000000
 _LZ4_LENGTH: Final = struct.Struct("<I")
 _LZ4_MAGIC: Final = _LZ4_HEADER[:4]
 _LZ4_PLAIN_FLAGS: Final = 0x60
-"""Version 1, independent blocks, no checksum but the header's, no dictionary; with or without the content's size."""
+"""Version 1, independent blocks, only the header's checksum, no dictionary; with or without the content's size."""
 _LZ4_CONTENT_SIZE: Final = 0x08
 _LZ4_BLOCK_SIZES: Final = {code: 1 << (8 + 2 * code) for code in (4, 5, 6, 7)}
 """64 KiB to 4 MiB."""
@@ -77,7 +77,7 @@ class Codec(IntEnum):
 
 def compress(codec: Codec, data: bytes | memoryview, level: int | None = None) -> bytes:
     """`level` as in ``compression.gzip.level`` and ``compression.zstd.level`` (KIP-390), None for the default. The
-    library's LZ4 and Snappy have one."""
+    library's LZ4 and Snappy have only one level."""
     if codec is Codec.NONE:
         return bytes(data)
     if codec is Codec.GZIP:
@@ -88,8 +88,8 @@ def compress(codec: Codec, data: bytes | memoryview, level: int | None = None) -
 
 
 def compressed_pieces(codec: Codec, data: bytes | memoryview, level: int | None = None) -> Iterator[bytes]:
-    """What unpacks to `data`, a piece for every few KiB of it: a megabyte at the highest level takes seconds, and who
-    compresses one can do something else in between."""
+    """Compresses `data`, and yields a piece for every few KiB of it: a megabyte at the highest level takes seconds, and
+    the caller can let other tasks run in between."""
     if codec is Codec.SNAPPY:
         yield from _snappy_blocks(data)
     elif codec is Codec.LZ4:
@@ -100,7 +100,7 @@ def compressed_pieces(codec: Codec, data: bytes | memoryview, level: int | None 
         yield gzip.flush()
     elif codec is Codec.ZSTD:
         compressor = zstd.ZstdCompressor(level)
-        compressor.set_pledged_input_size(len(data))  # or the highest levels take a gigabyte, to look back through it
+        compressor.set_pledged_input_size(len(data))  # else the highest levels allocate a window of a gigabyte
         size = _INPUT_BYTES if level is None or level < _ZSTD_SLOW else _SLOW_INPUT_BYTES
         yield from (compressor.compress(piece, zstd.ZstdCompressor.FLUSH_BLOCK) for piece in _inputs(data, size))
         yield compressor.flush()
@@ -130,7 +130,7 @@ def _lz4_blocks(data: bytes | memoryview) -> Iterator[bytes]:
 def mended_lz4(data: bytes) -> bytes:
     """An LZ4 frame of a message of magic 0, with the header's checksum that LZ4 asks for.
 
-    Kafka's clients before 0.10 took the frame's magic number into the checksum as well (KAFKA-3160).
+    Kafka's clients before 0.10 included the frame's magic number in the checksum (KAFKA-3160).
     """
     end = 6 + (8 if len(data) > 4 and data[4] & 0x08 else 0)
     if len(data) <= end:
@@ -161,19 +161,19 @@ class TooLargeError(WireError):
 
 
 def decompress(codec: Codec, data: memoryview, limit: int = DECOMPRESSED_BYTES_MAX) -> memoryview:
-    """All of it, at most `limit` bytes. More is a `TooLargeError`, bytes that the codec did not make are a `WireError`;
-    neither has asked for more memory than about `limit`."""
+    """Decompresses all, at most `limit` bytes. More is a `TooLargeError`, invalid bytes are a `WireError`; neither
+    takes much more memory than `limit`."""
     if codec is Codec.NONE:
         return data
     if codec is Codec.SNAPPY:
         return memoryview(b"".join(_snappy_pieces(bytes(data), limit)))
     module = {Codec.GZIP: cramjam.gzip, Codec.LZ4: cramjam.lz4, Codec.ZSTD: cramjam.zstd}[codec]
-    # In one go where the output is at most four times the input, as it mostly is.
+    # In one call if the output is at most four times the input, as it usually is.
     output = bytearray(min(max(_OUTPUT_BYTES_MIN, 4 * len(data)), limit))
     try:
         return memoryview(output)[: module.decompress_into(data, output)]
     except cramjam.DecompressionError:
-        output.clear()  # more than that, or odd, or wrong: the pieces tell
+        output.clear()  # larger, unusual or invalid: decompression in pieces decides
     for piece in decompressed_pieces(codec, data, limit=limit):
         output += piece
     return memoryview(output)
@@ -182,12 +182,12 @@ def decompress(codec: Codec, data: memoryview, limit: int = DECOMPRESSED_BYTES_M
 def decompressed_pieces(
     codec: Codec, data: memoryview, piece_size: int = PIECE_BYTES, *, limit: int = DECOMPRESSED_BYTES_MAX
 ) -> Iterator[bytes | memoryview]:
-    """The same bytes as `decompress`, one piece after the other; errors come when their piece does.
+    """The same bytes as `decompress`, piece by piece; an error is raised at its piece.
 
-    A piece of gzip and zstd has at most `piece_size` bytes; a member or frame of nothing is an empty one, for it costs
-    time as well. Snappy and LZ4 come in blocks, which are not cut: those of Kafka's clients have 32 or 64 KiB. LZ4 with
-    blocks that build on each other, or with checksums of the content, which Kafka's clients do not write, comes in one
-    piece; so does plain snappy, with some twenty times its input at most.
+    A piece of gzip and zstd has at most `piece_size` bytes; an empty member or frame gives an empty piece, since it
+    takes time as well. Snappy and LZ4 give whole blocks: those of Kafka's clients have 32 or 64 KiB. LZ4 with linked
+    blocks or content checksums, which Kafka's clients do not write, comes in one piece; so does plain snappy, with at
+    most some twenty times its input.
     """
     if codec is Codec.NONE:
         if len(data) > limit:
@@ -217,7 +217,7 @@ def _inputs(data: bytes | memoryview, size: int = _INPUT_BYTES) -> Iterator[byte
 
 
 def _gzip_pieces(data: memoryview, piece_size: int) -> Iterator[bytes]:
-    """One gzip member or several. Behind one, what begins no other is passed over, as by Java's ``GZIPInputStream``."""
+    """One gzip member or several. Other bytes after a member are ignored, as by Java's ``GZIPInputStream``."""
     decoder = zlib.decompressobj(_GZIP_WINDOW)
     position = 0
     for chunk in _inputs(data):
@@ -312,7 +312,7 @@ def _snappy_pieces(data: bytes, limit: int) -> Iterator[bytes]:
         return
     position, left = len(_XERIAL_HEADER), limit
     while position + _LENGTH.size <= len(data):
-        if data.startswith(_XERIAL_MAGIC, position):  # another stream behind the first
+        if data.startswith(_XERIAL_MAGIC, position):  # another stream after the first
             position += len(_XERIAL_HEADER)
             continue
         (length,) = _LENGTH.unpack_from(data, position)

@@ -39,7 +39,7 @@ class DecoderSource(Source):
         if self.is_flexible(field):
             self.run.append(("B", name))
             self.flush()
-            if field.type == "records":  # most have lengths of two bytes
+            if field.type == "records":  # most records' lengths take two bytes
                 self.add(f"if {name} > 127:")
                 self.add("    m = b[o]")
                 self.add(f"    if m < 128: {name}, o = {name} + (m - 1) * 128, o + 1")
@@ -97,10 +97,10 @@ class DecoderSource(Source):
         self.add(f'if {" or ".join(limits)}: bad_length("{field.attribute}", {length}, end - o)')
         match field.type:
             case "string":
-                # As Java's String does: a client id in Latin-1 is no reason to hang up.
+                # As Java's String does: a client id in Latin-1 must not end the connection.
                 self.add(f'{target} = b[o:{stop}].decode("utf-8", "replace")')
             case "bytes":
-                # A copy: it is short, and would keep the whole frame alive.
+                # A copy: the field is short, and a view would keep the whole frame alive.
                 self.add(f"{target} = bytes(b[o:{stop}])")
             case _:
                 self.add(f"{target} = view(b)[o:{stop}]")
@@ -142,7 +142,7 @@ class DecoderSource(Source):
             self.depth -= 1
 
     def numbers_alone(self, field: Field) -> list[Field]:
-        """The fields of an array's structs, where all that the version has of them are numbers: all are as long."""
+        """The fields of an array's structs, if the version has only numbers in them: all are of one length."""
         if not field.is_struct:
             return []
         there = [
@@ -249,5 +249,5 @@ def decoder_source(cls: type[Struct], version: int, *, in_turns: bool = False) -
         source.add("t = 0")
     source.add(f"return {source.fields(schema.root)}, o")
     if in_turns:
-        source.add("yield")  # never reached: a message without an array has a generator all the same
+        source.add("yield")  # never reached: it makes a generator also for a message without an array
     return source

@@ -19,7 +19,7 @@ class EncoderSource(Source):
         return f"{pack}({', '.join(expression for _, expression in run)})"
 
     def flush_with_varint(self, name: str) -> None:
-        """Writes what is pending and an unsigned varint, which nearly always is one byte of the same run."""
+        """Writes the pending values and an unsigned varint, which is nearly always one byte of the same run."""
         run, self.run = self.run, []
         if run:
             self.add(f"if {name} < 128: w += {self.packed([*run, ('B', name)])}")

@@ -25,7 +25,7 @@ from barnabas.wire.varint import read_unsigned
 
 _HEADER_START: Final = struct.Struct(">hhi")
 _HEADER: Final = struct.Struct(">hhih")
-"""With the length of the client id."""
+"""The size including the length of the client id."""
 _SHORT: Final = struct.Struct(">h")
 _SIZE: Final = struct.Struct(">i")
 _RESPONSE_START: Final = struct.Struct(">ii").pack
@@ -33,7 +33,7 @@ _FLEXIBLE_RESPONSE_START: Final = struct.Struct(">iix").pack
 _CORRELATION_BYTES: Final = 4
 _HEADER_BYTES: Final = _HEADER.size
 TAGGED_FIELDS_MAX: Final = 1000
-"""Of a header; Kafka's have none at all."""
+"""The limit of a header's tagged fields; Kafka's have none at all."""
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 _CONTROLLED_SHUTDOWN: Final = int(ApiKey.CONTROLLED_SHUTDOWN)
 
@@ -46,7 +46,7 @@ _VERSIONS: Final = b"".join(
     )
     for key in range(max(APIS) + 1)
 )
-"""Of each API for `_kernel.header`: the highest version, and the first flexible one; 255 for what it is not to read."""
+"""For `_kernel.header`, of each API the highest version and the first flexible one; 255: it must not read the API."""
 
 
 class ReadHeader(NamedTuple):
@@ -76,10 +76,10 @@ def response_class(api_key: int) -> type[Message]:
 
 
 def decode_request_header(frame: Bytes) -> tuple[ReadHeader, int]:
-    """The header of a frame (without its size), and where the body begins. Raises `WireError`.
+    """The header of a frame (without its size), and the body's offset. Raises `WireError`.
 
     An unknown API is `UnsupportedVersionError`; so is an unknown version, except of ApiVersions: a client may ask in a
-    version of the future, and be told what the broker knows (KIP-511).
+    future version, and learns the broker's versions (KIP-511).
     """
     frame_bytes = len(frame)
     length: int | None
@@ -108,13 +108,13 @@ def decode_request_header(frame: Bytes) -> tuple[ReadHeader, int]:
     if length >= 0:
         if frame_bytes < position + length:
             raise WireError(f"a client id of {length} bytes reaches beyond its frame")
-        # Malformed UTF-8 is replaced, as Java's String does: a client id in Latin-1 is no reason to hang up.
+        # Malformed UTF-8 is replaced, as by Java's String: a client id in Latin-1 must not end the connection.
         client_id = str(frame[position : position + length], "utf-8", "replace")
         position += length
-    # What a version of the future has behind the client id is its own affair.
+    # The fields of a future version after the client id are not read.
     if api.flexible_since <= version <= api.max_version:
         position = _skip_tagged_fields(frame, position)
-    # `tuple.__new__` has a quarter of the price of the class's own constructor.
+    # `tuple.__new__` takes a quarter of the time of the class's own constructor.
     return tuple.__new__(ReadHeader, (api_key, version, correlation_id, client_id)), position
 
 
@@ -160,7 +160,7 @@ def encode_response(message: Message, version: int, correlation_id: int) -> list
 
 
 def encode_response_in_turns(message: Message, version: int, correlation_id: int) -> Generator[int, None, list[Bytes]]:
-    """Like `encode_response`, yielding now and then how many bytes there are, without those of records."""
+    """As `encode_response`, but yields now and then the number of bytes so far, without those of records."""
     head = bytearray(_RESPONSE_START(0, correlation_id))
     if version >= message.flexible_since and message.api_key != _API_VERSIONS:
         head.append(0)
@@ -184,7 +184,7 @@ def _sized(head: bytearray, last: bytearray, parts: list[Bytes]) -> list[Bytes]:
         return [last]
     if last:
         parts.append(last)
-    # `head` is the first part: the size is written into it when everything is there.
+    # `head` is the first part: the size is written into it at the end.
     _SIZE.pack_into(head, 0, sum(map(len, parts)) - 4)
     return parts
 

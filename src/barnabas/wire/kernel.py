@@ -15,15 +15,15 @@ else:
     kernel = _kernel
 
 STAYING: Final = 2
-"""What the kernel's ``made_for`` chooses slabs for: what stays. 0 is what may last, 1 what passes (``_slabs.h``)."""
+"""An argument of the kernel's ``made_for``: slabs for lasting objects. 0: may last, 1: passing (``_slabs.h``)."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def staying(make: Callable[P, T]) -> Callable[P, T]:
-    """`make`, which may not wait meanwhile. Much of what it makes stays for as long as the process, or a partition, and
-    so lies apart from the rest."""
+    """Calls `make`, which may not await. Many of its objects live as long as the process or a partition, and are kept
+    apart from the others."""
     if kernel is None:
         return make
 

@@ -24,11 +24,11 @@ class Message(Struct):
 
     name: ClassVar[str]
     api_key: ClassVar[int]
-    """-1 for what is neither a request nor a response."""
+    """-1 for a message that is neither a request nor a response."""
     min_version: ClassVar[int]
     max_version: ClassVar[int]
     flexible_since: ClassVar[int]
-    """The first version with compact lengths and tagged fields; beyond every version where there is none."""
+    """The first version with compact lengths and tagged fields; beyond every version if there is none."""
     _decoders: ClassVar[dict[int, Decoder]]
     _encoders: ClassVar[dict[int, Encoder]]
     _framers: ClassVar[dict[int, Framer]]
@@ -44,15 +44,15 @@ class Message(Struct):
 
     @classmethod
     def decode(cls, buffer: Bytes, version: int, offset: int = 0) -> tuple[Self, int]:
-        """The message that begins at `offset`, and the offset behind it; never looks beyond `buffer`."""
+        """The message that begins at `offset`, and the offset after it; never reads beyond `buffer`."""
         return decoded(cls, buffer, version, offset)
 
     @classmethod
     def decode_in_turns(
         cls, buffer: bytes | bytearray, version: int, offset: int, elements: int
     ) -> Generator[None, None, tuple[Self, int]]:
-        """Like ``decode``, yielding behind every 256 elements of arrays, so that others may go on. More than `elements`
-        of them are a `WireError` before they are decoded."""
+        """As ``decode``, but yields after every 256 elements of arrays, so that other tasks may run. More than
+        `elements` of them are a `WireError` before they are decoded."""
         decoder = cls._decoders_in_turns.get(version) or cls._make_decoder_in_turns(version)
         try:
             return (yield from decoder(buffer, offset, len(buffer), elements))
@@ -65,13 +65,14 @@ class Message(Struct):
         return b"".join(parts)
 
     def encode_into(self, version: int, buffer: bytearray, parts: list[Bytes]) -> bytearray:
-        """Appends to `buffer`; each time records come, moves `buffer` and them to `parts`. Returns the open buffer."""
+        """Appends to `buffer`; at each field of records, moves `buffer` and them to `parts`. Returns the open
+        buffer."""
         return encoded_into(self, version, buffer, parts)
 
     def encode_into_in_turns(
         self, version: int, buffer: bytearray, parts: list[Bytes]
     ) -> Generator[int, None, bytearray]:
-        """Like ``encode_into``, yielding the length of the open buffer behind every 256 elements of arrays."""
+        """As ``encode_into``, but yields the length of the open buffer after every 256 elements of arrays."""
         encoder = self.compile_encoder_in_turns(version)
         try:
             return (yield from encoder(self, buffer, parts))
@@ -80,7 +81,7 @@ class Message(Struct):
 
     @classmethod
     def compile_encoder_in_turns(cls, version: int) -> EncoderInTurns:
-        """To be called before slices of what passes begin (`barnabas.runtime.turns`): a codec stays in memory."""
+        """Makes the codec, which stays in memory, before slices of passing objects begin (`barnabas.runtime.turns`)."""
         from barnabas.wire.codec import compile_encoder_in_turns
 
         cls._check_version(version)
@@ -96,8 +97,8 @@ class Message(Struct):
     @classmethod
     @staying
     def _planned(cls, version: int, planner: str, kept: dict[int, T]) -> T:
-        """What the function `planner` of `barnabas.wire.plans` makes of this message in a version, kept from now on."""
-        from barnabas.wire import plans  # loads the schemas: not before a message is read or written
+        """The result of `planner`, of `barnabas.wire.plans`, for this message in a version; kept from now on."""
+        from barnabas.wire import plans  # imported late: it loads the schemas
 
         cls._check_version(version)
         made: T = getattr(plans, planner)(cls, version)

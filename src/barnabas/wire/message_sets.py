@@ -21,7 +21,7 @@ from barnabas.wire.varint import read_signed, wrapped
 RECORD_BYTES_MAX: Final = 16 * 1024 * 1024
 FIRST_BATCH_BYTES: Final = 64 * 1024
 _TURN: Final = 127
-"""A mask: behind every 128 records others go on."""
+"""A mask: after every 128 records other tasks may run."""
 
 _PREFIX: Final = struct.Struct(">qi")
 _HEAD: Final = struct.Struct(">bb")
@@ -35,7 +35,7 @@ class UnsupportedCompressionError(WireError):
 
 
 def build_message_set(records: Sequence[Record], magic: int, *, log_append_time: bool = False) -> bytes:
-    """One message a record, with the records' own offsets."""
+    """One message for each record, with the record's own offset."""
     assert magic in (0, 1)
     parts: list[bytes] = []
     for offset, timestamp, key, value, _ in records:
@@ -56,17 +56,16 @@ def down_converting(
     buffer: Bytes, magic: int, first_offset: int, limit: int, *, at_least_one: bool = True
 ) -> Generator[None, None, bytes]:
     """The records of `buffer` from `first_offset` on, as messages (Kafka's ``RecordsUtil.downConvert``), up to about
-    `limit` bytes of them: the client asks for the rest next. Where there is to be one at least, the first comes whole,
-    and of its batch `FIRST_BATCH_BYTES`; ``LazyDownConversionRecords`` gives all of that batch, whatever it unpacks to.
+    `limit` bytes of them: the client asks for the rest next. If there has to be at least one, the first message comes
+    whole, with up to `FIRST_BATCH_BYTES` of its batch; ``LazyDownConversionRecords`` gives the whole batch.
 
-    A few bytes may hold gigabytes of records. They are unpacked piece by piece, no further than the limit; this yields
-    now and then, so that others may go on. A record beyond `RECORD_BYTES_MAX` and the limit is a `TooLargeError`.
+    A few bytes may unpack to gigabytes of records. They are unpacked piece by piece, up to the limit; this yields now
+    and then, so that other tasks may run. A record above `RECORD_BYTES_MAX` and the limit is a `TooLargeError`.
 
-    Control records are left out. Batches of zstd are not converted: what is before the first of them comes alone, and
-    where nothing is it is an `UnsupportedCompressionError`. A batch that is cut off stays where it is the only one: an
-    old client reads in its first twelve bytes, which are the same in every magic, that the next message is larger than
-    what it asked for.
-    Raises `WireError` for what is not a batch's content.
+    Control records are left out. Batches of zstd are not converted: only those before the first of them are returned,
+    and if there are none an `UnsupportedCompressionError` is raised. A truncated batch stays if it is the only one:
+    from its first twelve bytes, which are the same in every magic, an old client sees that the next message is larger
+    than it asked for. Raises `WireError` for invalid content of a batch.
     """
     converted: list[bytes] = []
     size = 0
@@ -88,7 +87,7 @@ def down_converting(
             for record in records_in_turns(header, memoryview(buffer)[start:end], max(limit, RECORD_BYTES_MAX)):
                 if record is None:
                     yield
-                # An uncompressed message before the offset that was asked for would be handed to the application.
+                # An old client would give its application an uncompressed message before the requested offset.
                 elif record.offset >= first_offset:
                     message = build_message_set([record], magic, log_append_time=append_time)
                     if size + len(message) > allowed and (converted or not at_least_one):
@@ -104,7 +103,7 @@ def records_in_turns(
     header: BatchHeader, batch: memoryview, limit: int = DECOMPRESSED_BYTES_MAX, *, headers_max: int = 0
 ) -> Iterator[Record | None]:
     """The records of one batch, none of them longer than `limit`, with their first `headers_max` headers; None now and
-    then, so that others may go on."""
+    then, so that other tasks may run."""
     if header.magic < 2:
         yield from records_of(batch, 0, len(batch), limit=limit)
         return
@@ -117,7 +116,7 @@ def records_in_turns(
             try:
                 length, begins = read_signed(held, position)
             except IndexError:
-                break  # the length is not all there yet
+                break  # the length is incomplete yet
             if not 0 <= length <= limit:
                 raise (
                     WireError(f"a record has {length} bytes")

@@ -60,11 +60,11 @@ def short_decoder(cls: type[Struct], version: int) -> ShortDecoder:
 
 
 def _not_short(frame: bytes | bytearray, offset: int) -> None:
-    """The `ShortDecoder` where there is no kernel."""
+    """The `ShortDecoder` without a kernel."""
 
 
 def decoder_in_turns(cls: type[Struct], version: int) -> DecoderInTurns:
-    """What takes no more than a turn is decoded by the kernel."""
+    """The kernel decodes messages that take at most one turn."""
     plan = plan_of(cls, version)
 
     def in_words(buffer: bytes | bytearray, offset: int, end: int, left: int) -> Generator[None, None, tuple[Any, int]]:
@@ -106,11 +106,11 @@ def framer(cls: type[Struct], version: int) -> Framer:
 
 
 def _no_frame(message: Any, head: bytearray) -> None:
-    """The `Framer` where there is no kernel."""
+    """The `Framer` without a kernel."""
 
 
 def maker(cls: type[S]) -> Callable[..., S]:
-    """Makes structs of all their fields, in their order, where the class's own constructor takes six times as long."""
+    """Makes structs from all their fields in order, in a sixth of the time of the class's own constructor."""
     if _kernel is None:
         return cls
     slots = _slots(cls).values()
@@ -119,7 +119,7 @@ def maker(cls: type[S]) -> Callable[..., S]:
 
 @staying
 def error_counter(cls: type[Struct]) -> Callable[[Any], int] | None:
-    """How many error codes such a message and its elements have, if all are 0; -1 where one is not."""
+    """How many error codes the message and its elements have, if all are 0; -1 if one is not."""
     plan = plan_of(cls, message_schema(cls.__name__).versions.high)
     return None if plan is None else partial(_kernel.errors, *plan)
 
@@ -129,13 +129,13 @@ def _slots(cls: type[Struct]) -> dict[str, int]:
 
 
 def structs_of(cls: type[Struct]) -> list[StructSchema]:
-    """The message's own first."""
+    """The error codes, the message's own first."""
     schema = message_schema(cls.__name__)
     return [schema.root, *schema.structs.values()]
 
 
 def plan_of(cls: type[Struct], version: int) -> MessagePlan | None:
-    """None where the kernel cannot do it: there is none, or it does not know a type that the message has."""
+    """None if there is no kernel, or it does not know a type of the message."""
     if _kernel is None:
         return None
     schema = message_schema(cls.__name__)

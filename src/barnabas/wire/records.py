@@ -24,7 +24,7 @@ from barnabas.wire.varint import read_signed, read_signed_int, signed, wrapped
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES: Final = HEADER.size
 LOG_OVERHEAD: Final = 12
-"""Base offset and length: what the length field does not count."""
+"""Base offset and length, which the length field does not count."""
 MAGIC_AT: Final = 16
 CRC_AT: Final = 17
 ATTRIBUTES_AT: Final = 21
@@ -78,7 +78,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def compression(self) -> Codec:
-        """Raises `WireError` for a number that is no codec."""
+        """Raises `WireError` for a number without a codec."""
         try:
             return Codec(self.attributes & COMPRESSION_MASK)
         except ValueError:
@@ -110,7 +110,7 @@ class Record(NamedTuple):
 
 
 def parse_header(buffer: Bytes, start: int = 0) -> BatchHeader:
-    """The header of the batch at `start`. Raises `WireError` where there is none, or it reaches beyond the buffer."""
+    """The header of the batch at `start`. Raises `WireError` if there is none, or it reaches beyond the buffer."""
     left = len(buffer) - start
     if left < _LEGACY_BYTES_MIN:
         raise WireError(f"{left} bytes are no record batch")
@@ -140,7 +140,8 @@ def _legacy_header(buffer: Bytes, start: int, magic: int, left: int) -> BatchHea
 
 
 def batches(buffer: Bytes) -> Iterator[tuple[BatchHeader, int, int]]:
-    """Each whole batch with its start and end. One that is cut off at the buffer's end is left out, as a fetch may."""
+    """Each whole batch with its start and end. A truncated one at the buffer's end, as a fetch may have, is left
+    out."""
     start, size = 0, len(buffer)
     while size - start >= LOG_OVERHEAD:
         length = _PREFIX.unpack_from(buffer, start)[1] + LOG_OVERHEAD
@@ -153,7 +154,7 @@ def batches(buffer: Bytes) -> Iterator[tuple[BatchHeader, int, int]]:
 
 
 def check_crc(buffer: Bytes, start: int, end: int) -> None:
-    """Raises `WireError` where the bytes of the batch are not those that its CRC was computed over."""
+    """Raises `WireError` if the batch's bytes do not match its CRC."""
     view = memoryview(buffer)
     if view[start + MAGIC_AT] == 2:
         stored = _INT.unpack_from(view, start + CRC_AT)[0] & _UINT32
@@ -166,7 +167,7 @@ def check_crc(buffer: Bytes, start: int, end: int) -> None:
 
 
 def stamp(buffer: bytearray | memoryview, start: int, base_offset: int, partition_leader_epoch: int) -> None:
-    """Writes what the leader decides into the batch at `start`; the CRC does not cover it."""
+    """Writes the leader's fields into the batch at `start`; the CRC does not cover them."""
     _LONG.pack_into(buffer, start, base_offset)
     _INT.pack_into(buffer, start + LOG_OVERHEAD, partition_leader_epoch)
 
@@ -177,9 +178,9 @@ def stamp(buffer: bytearray | memoryview, start: int, base_offset: int, partitio
 def records_of(
     buffer: Bytes, start: int, end: int, *, limit: int = DECOMPRESSED_BYTES_MAX, any_offsets: bool = False
 ) -> list[Record]:
-    """The records of one batch, unpacked. Raises `WireError` for what is not a batch's content.
+    """The records of one batch, unpacked. Raises `WireError` for invalid content.
 
-    `any_offsets` leaves it to the caller whether the records have the batch's offsets.
+    With `any_offsets` it does not check that the records have the batch's offsets.
     """
     header = parse_header(buffer, start)
     view = memoryview(buffer)[start:end]
@@ -199,8 +200,8 @@ def records_of(
 
 
 def record_slices(batch: Bytes, size: int, *, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[list[Record]]:
-    """The records of a batch of magic 2 with whatever offsets they have, at most `size` at a time; errors come where
-    they are."""
+    """The records of a batch of magic 2, with unchecked offsets, at most `size` at a time; an error is raised at its
+    record."""
     header = parse_header(batch)
     data = _content(header, memoryview(batch), limit)
     position = 0
@@ -212,7 +213,7 @@ def record_slices(batch: Bytes, size: int, *, limit: int = DECOMPRESSED_BYTES_MA
 
 def _content(header: BatchHeader, view: memoryview, limit: int) -> bytes:
     data = bytes(decompress(header.compression, view[HEADER_BYTES:], limit))
-    # A record takes seven bytes or more: a count beyond that would only ask for memory.
+    # A record takes at least seven bytes: a larger count is false, and would only take memory.
     if header.record_count < 0 or header.record_count * 7 > len(data):
         raise WireError(f"a batch of {len(data)} bytes says it has {header.record_count} records")
     return data
@@ -224,12 +225,12 @@ def _check_end(data: bytes, position: int) -> None:
 
 
 def _records_at(data: bytes, position: int, count: int, header: BatchHeader) -> tuple[list[Record], int]:
-    """So many records from `position` on, and where they end."""
+    """`count` records from `position` on, and the position after them."""
     log_append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     found: list[Record] = []
     # The hot loop of every reader: varints of one byte are read in place, and a record's own length is checked once,
-    # behind its last field.
+    # after its last field.
     try:
         for _ in range(count):
             byte = data[position]
@@ -277,7 +278,7 @@ def _records_at(data: bytes, position: int, count: int, header: BatchHeader) -> 
 
 
 def _bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
-    """The bytes are cut off at the end of the batch; the position is not, which tells the caller."""
+    """The bytes end with the batch at the latest; the position does not, so that the caller notices."""
     length, position = read_signed_int(data, position)
     if length < 0:
         return None, position
@@ -285,7 +286,7 @@ def _bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
 
 
 def first_headers(data: bytes, most: int) -> list[tuple[str, bytes | None]]:
-    """At most so many of the headers that `data` begins with. Raises ``IndexError`` where it is cut off."""
+    """At most `most` of the headers at the beginning of `data`. Raises ``IndexError`` if `data` is truncated."""
     return _headers(data, 0, len(data), most)[0]
 
 
@@ -306,7 +307,7 @@ def _headers(
 
 
 def _legacy_records(header: BatchHeader, view: memoryview, limit: int) -> list[Record]:
-    """One message of magic 0 or 1, or those that its wrapper holds, with their absolute offsets (KIP-31)."""
+    """One message of magic 0 or 1, or those inside a wrapper, with their absolute offsets (KIP-31)."""
     if header.compression is Codec.NONE:
         key, position = _legacy_bytes(view, MAGIC_AT + 2 + 8 * header.magic)
         value, _ = _legacy_bytes(view, position)
@@ -323,7 +324,7 @@ def _legacy_records(header: BatchHeader, view: memoryview, limit: int) -> list[R
 
 
 def unwrapped(wrapper: memoryview, magic: int, codec: Codec, limit: int) -> memoryview:
-    """The messages that a message of magic 0 or 1 holds compressed."""
+    """The compressed messages inside a message of magic 0 or 1."""
     _, position = _legacy_bytes(wrapper, MAGIC_AT + 2 + 8 * magic)
     value, _ = _legacy_bytes(wrapper, position)
     if value is None:
@@ -430,9 +431,9 @@ def packed_batch(
     producer_epoch: int = -1,
     base_sequence: int = -1,
 ) -> bytearray | memoryview:
-    """A batch of magic 2 of records that lie encoded in `buffer`, behind `HEADER_BYTES` of room for the header.
+    """A batch of magic 2 of the encoded records in `buffer`, after `HEADER_BYTES` of room for the header.
 
-    Without compression it is made in `buffer`, which is returned. `last_offset_delta` None: one less than the records.
+    Without compression it is built in `buffer`, which is returned. `last_offset_delta` None: the record count less one.
     """
     if compression is not Codec.NONE:
         packed = compress(compression, memoryview(buffer)[HEADER_BYTES:], compression_level)
@@ -450,7 +451,7 @@ def packed_batch(
 def rewritten(data: Bytes, records: Sequence[Record], *, delete_horizon_ms: int | None = None) -> bytes:
     """The batch `data` with only `records` of it. Magic 2 keeps its offsets, producer, sequence, epoch and timestamps.
 
-    `delete_horizon_ms` takes the place of the base timestamp (KIP-534). Magic 0 and 1 become magic 2.
+    `delete_horizon_ms` replaces the base timestamp (KIP-534). Magic 0 and 1 become magic 2.
     """
     header = parse_header(data)
     if header.magic < 2:
@@ -468,7 +469,7 @@ def rewritten(data: Bytes, records: Sequence[Record], *, delete_horizon_ms: int 
 
 
 def emptied(data: Bytes) -> bytes:
-    """The batch `data`, magic 2, without any record: it still says what its producer's last sequence was."""
+    """The batch `data`, magic 2, without its records: it keeps the producer's last sequence."""
     header = parse_header(data)
     attributes = header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON)
     return _with_header(bytearray(HEADER_BYTES), header, attributes, NO_TIMESTAMP, header.max_timestamp, 0)

@@ -21,13 +21,13 @@ from barnabas.wire.structs import Bytes
 from barnabas.wire.varint import read_signed, read_signed_int, wrapped
 
 STRICT: Final = 1
-"""A record's length must be that of its fields. Kafka asks it of compressed records only where it writes them anew."""
+"""A record's length must be that of its fields. Kafka checks this in compressed records only when it rewrites them."""
 NEEDS_KEYS: Final = 2
 """The topic is compacted."""
 CREATE_TIME: Final = 4
 """The topic keeps its producers' timestamps, within bounds."""
 APPEND_TIMED: Final = 8
-"""The batch says of itself that its timestamps are LogAppendTime."""
+"""The batch's attributes say that its timestamps are LogAppendTime."""
 
 FAULTS: Final = (
     "",
@@ -35,20 +35,20 @@ FAULTS: Final = (
     "a record ends elsewhere than its fields, or the records end too early",
     "bytes are left behind the last record",
 )
-"""By what `Scan.feed` returns."""
+"""The faults, by the index that `Scan.feed` returns."""
 
 NO_KEY: Final = 1
 OUT_OF_RANGE: Final = 2
 STAMPED: Final = 3
-"""A record's `RecordError.kind`: the topic asks for a key; for another timestamp; for no LogAppendTime."""
+"""A record's `RecordError.kind`: the topic requires a key; another timestamp; no LogAppendTime."""
 
 FINE: Final = 0
 OTHER_MAX_TIMESTAMP: Final = 1
 NOT_FINE: Final = 2
-"""What `check` says."""
+"""The results of `check`."""
 
 ERRORS_MAX: Final = 1000
-"""How many records are told of one by one; `Scanned.error_count` counts them all."""
+"""How many faulty records are listed; `Scanned.error_count` counts all of them."""
 
 _STRUCTURE: Final = 2
 _RECORD_LENGTH: Final = 1
@@ -93,7 +93,7 @@ class Scan(Protocol):
     """The scan of one batch, begun by `begin`."""
 
     def feed(self, piece: Bytes, is_last: bool = False) -> int:
-        """Takes what comes next. Returns the fault, an index of `FAULTS`, after which nothing more is taken."""
+        """Takes the next bytes. Returns the fault, an index of `FAULTS`, after which it takes no more."""
 
     def found(self) -> Scanned: ...
 
@@ -101,7 +101,7 @@ class Scan(Protocol):
 # ------------------------------------------------------------------------------------------------ in C
 
 _STATE: Final = struct.Struct("=qqqqqiiq76xi")
-"""Settings, max_timestamp, what begins as zero, and for how many errors there is room."""
+"""Settings, max_timestamp, the fields that begin as zero, and the room for errors."""
 _FOUND: Final = struct.Struct("=56xiiii")
 _MAX_TIMESTAMP: Final = struct.Struct("=48xq")
 _ERROR: Final = struct.Struct("=iiiii4xq")
@@ -218,7 +218,7 @@ class PythonScan:
                 self.fault = _RECORD_LENGTH if self._field == _LENGTH else _STRUCTURE
 
     def _plain_records(self, data: bytes, position: int) -> int:
-        """Judges records that are there whole and have no headers; returns the position of the first other one."""
+        """Checks whole records without headers; returns the position of the first other one."""
         settings = self._settings
         is_stamped, is_strict = settings.flags & APPEND_TIMED, settings.flags & STRICT
         while self._records < settings.record_count:
@@ -239,7 +239,7 @@ class PythonScan:
         return position
 
     def _take_field(self, bits: int) -> int:
-        """Takes a varint that has been read, and sets the field that comes next."""
+        """Takes the value of a varint, and sets the next field."""
         field = self._field
         if field == _TIMESTAMP:
             settings = self._settings
@@ -277,7 +277,7 @@ class PythonScan:
         return FINE
 
     def _judge(self) -> None:
-        """The record is read whole: what ``LogValidator.validateRecord`` asks of it, in its order."""
+        """Checks a whole record as ``LogValidator.validateRecord`` does, in its order."""
         settings = self._settings
         timestamp = self._timestamp
         kind = 0
@@ -315,17 +315,17 @@ def python_check(batch: Bytes, now: int, before_max: int, after_max: int, flags:
     return FINE if scan.max_timestamp == max_timestamp else OTHER_MAX_TIMESTAMP
 
 
-# ------------------------------------------------------------------------------------------------ whichever there is
+# ------------------------------------------------------------------------------------------------ the one in use
 
 if _kernel is not None and _STATE.size != _kernel.SCAN_BYTES:  # built from another version of its source
     _kernel = None
 
 RUNNING: Final = "Python" if _kernel is None else "the kernel"
-"""What scans in this process, as logs and ``barnabas status`` say it."""
+"""The scanner of this process, for logs and ``barnabas status``."""
 
 check: Final[Callable[[Bytes, int, int, int, int], int]] = python_check if _kernel is None else _kernel.check
-"""``check(batch, now, before_max, after_max, flags)``: whether all is well with a whole batch that is not compressed:
-`FINE`; `OTHER_MAX_TIMESTAMP`, that of its header is not its records'; `NOT_FINE`, of which a `Scan` tells more."""
+"""``check(batch, now, before_max, after_max, flags)``: checks a whole uncompressed batch. `FINE`; `OTHER_MAX_TIMESTAMP`
+if the header's is not that of the records; `NOT_FINE` for a fault, which a `Scan` describes."""
 
 
 def begin(settings: Settings) -> Scan:

@@ -64,7 +64,7 @@ class Field:
     is_key: bool
     entity: str | None
     flexible: Versions | None
-    """Overrides the message's flexible versions (the request header's client id never is flexible)."""
+    """Overrides the message's flexible versions (the request header's client id is never flexible)."""
 
     @property
     def is_struct(self) -> bool:
@@ -108,7 +108,7 @@ def snake_case(name: str) -> str:
 
 
 RESERVED: Final = frozenset({"name", "api_key", "min_version", "max_version", "flexible_since", "encode", "decode"})
-"""Names that every message class has, so that a top-level field of that name gets an underscore behind it."""
+"""Names that every message class has: a top-level field of such a name gets an underscore after it."""
 
 
 @cache
@@ -180,7 +180,7 @@ def message_schema(name: str) -> MessageSchema:
         return tuple(fields)
 
     def add_struct(struct_name: str, versions: Versions, sources: list[dict[str, Any]]) -> None:
-        structs[struct_name] = StructSchema(struct_name, versions, ())  # holds its place before the structs inside it
+        structs[struct_name] = StructSchema(struct_name, versions, ())  # takes its place before the structs inside it
         structs[struct_name] = StructSchema(struct_name, versions, fields_of(sources, at_root=False))
 
     for struct_source in source.get("structs", ()):
@@ -193,7 +193,7 @@ def message_schema(name: str) -> MessageSchema:
     return MessageSchema(
         name=name,
         kind=source["type"],
-        # In a record of an internal topic the number is the record's type, no API's key.
+        # In a record of an internal topic the number is the record's type, not an API key.
         api_key=source.get("apiKey", -1) if source["type"] in ("request", "response") else -1,
         versions=versions,
         flexible=Versions.parse(source["flexibleVersions"]),

@@ -25,13 +25,13 @@ FORMATS: Final = {
 }
 STRING_LENGTH_MAX: Final = 0x7FFF
 TAGGED_FIELDS_MAX: Final = 1000
-"""Of one struct; no schema has ten."""
+"""The limit of one struct's tagged fields; no schema has ten."""
 TURN: Final = 256
 """How many elements of arrays the generators read or write between two yields."""
 TURN_BYTES: Final = 256 * 1024
-"""And how many bytes of an answer, where its elements are long."""
+"""How many bytes of an answer they write between two yields, if its elements are long."""
 NUMBERS_IN_AN_ELEMENT: Final = 4
-"""How many numbers of an array of numbers cost the memory and the time of one other element."""
+"""How many numbers of an array take the memory and the time of one other element."""
 SMALL_ARRAY: Final = 16
 """Arrays of numbers up to this long have a ready ``struct.Struct``."""
 
@@ -196,7 +196,7 @@ class Source:
         self.lines.append("    " * self.depth + line)
 
     def take_turns(self, *, written: bool = False) -> None:
-        """Adds what lets others go on, at the beginning of a loop's body."""
+        """Adds the yield that lets other tasks run, at the beginning of a loop's body."""
         if self.in_turns:
             self.add("t += 1")
             if written:

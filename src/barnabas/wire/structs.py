@@ -14,12 +14,12 @@ TaggedFields: TypeAlias = list[tuple[int, bytes]] | None
 Decoder: TypeAlias = Callable[[bytes | bytearray, int, int], tuple[Any, int]]
 """``(frame, offset, end) -> (message, offset after it)``."""
 Encoder: TypeAlias = Callable[[Any, bytearray, list[Bytes]], bytearray]
-"""``(message, open buffer, finished parts) -> open buffer``: records go to the parts as they are, no byte copied."""
+"""``(message, open buffer, finished parts) -> open buffer``: records go to the parts uncopied."""
 Framer: TypeAlias = Callable[[Any, bytearray], list[Bytes] | None]
-"""``(message, head) -> parts of the whole frame``, whose size stands in the first four bytes of the head; None where it
+"""``(message, head) -> parts of the whole frame``, whose size stands in the first four bytes of the head; None if it
 takes an `Encoder`."""
 ShortDecoder: TypeAlias = Callable[[bytes | bytearray, int], tuple[Any, int] | None]
-"""``(frame, offset) -> (message, offset after it)``; None where a `Decoder` has to do it, or it takes turns."""
+"""``(frame, offset) -> (message, offset after it)``; None if it takes a `Decoder`, or several turns."""
 DecoderInTurns: TypeAlias = Callable[[bytes | bytearray, int, int, int], Generator[None, None, tuple[Any, int]]]
 """A `Decoder` that yields now and then; its last argument is how many elements of arrays it may decode."""
 EncoderInTurns: TypeAlias = Callable[[Any, bytearray, list[Bytes]], Generator[int, None, bytearray]]
@@ -53,7 +53,7 @@ _defaults: Final[dict[type[Struct], Any]] = {}
 
 
 def default_of(cls: type[S]) -> S:
-    """The struct that stands where none was sent: one for all messages, and never changed."""
+    """The default struct of a field that was not sent: shared by all messages, and never changed."""
     found: S | None = _defaults.get(cls)
     if found is None:
         found = _defaults[cls] = cls()

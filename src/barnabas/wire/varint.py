@@ -9,7 +9,7 @@ from barnabas.wire.structs import Bytes
 
 
 def read_rest(buffer: Bytes, offset: int, first: int) -> tuple[int, int]:
-    """An unsigned varint of at most 32 bits whose `first` byte, already read, said that more bytes follow."""
+    """An unsigned varint of at most 32 bits, whose `first` byte is already read and has more bytes after it."""
     value = first & 0x7F
     shift = 7
     while True:
@@ -27,7 +27,7 @@ def read_rest(buffer: Bytes, offset: int, first: int) -> tuple[int, int]:
 
 
 def read_unsigned(buffer: Bytes, offset: int) -> tuple[int, int]:
-    """``(value, offset behind it)`` of an unsigned varint of at most 32 bits."""
+    """``(value, offset after it)`` of an unsigned varint of at most 32 bits."""
     first = buffer[offset]
     if first < 0x80:
         return first, offset + 1
@@ -42,7 +42,7 @@ def write_unsigned(buffer: bytearray, value: int) -> None:
 
 
 def read_signed(buffer: Bytes, offset: int) -> tuple[int, int]:
-    """``(value, offset behind it)`` of a zigzag varint of at most 64 bits."""
+    """``(value, offset after it)`` of a zigzag varint of at most 64 bits."""
     byte = buffer[offset]
     offset += 1
     if byte < 0x80:
@@ -88,7 +88,7 @@ def write_signed(buffer: bytearray, value: int) -> None:
 
 
 def wrapped(number: int) -> int:
-    """A sum as Java's ``long`` has it."""
+    """A sum that wraps as Java's ``long``."""
     return (number + (1 << 63) & 0xFFFF_FFFF_FFFF_FFFF) - (1 << 63)
 
 
@@ -102,5 +102,5 @@ _SMALL: Final = tuple(_signed(value) for value in range(512))
 
 
 def signed(value: int) -> bytes:
-    """A zigzag varint; most lengths and deltas are small, and ready."""
+    """A zigzag varint; most lengths and deltas are small, and encoded in advance."""
     return _SMALL[value] if 0 <= value < 512 else _signed(value)
