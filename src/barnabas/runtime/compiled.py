@@ -18,11 +18,11 @@ from typing import Final
 PACKAGE: Final = Path(__file__).parents[1]
 PLACE: Final = PACKAGE / "_compiled"
 SUFFIX: Final = EXTENSION_SUFFIXES[0]
-"""Says for which Python a module was compiled: a wheel may hold those of one and serve others, which interpret."""
+"""Names the Python that a module was compiled for: a wheel may serve other Pythons, too, which interpret the source."""
 
 
 def digest_of(sources: Sequence[str], package: Path) -> str:
-    """What the modules in these files, by their paths below the package, say."""
+    """The digest of the modules in these files, by their paths below the package."""
     found = hashlib.sha256()
     for name in sorted(sources):
         found.update(name.encode())
@@ -44,7 +44,7 @@ class CompiledModules:
 
 
 def compiled_files(place: Path = PLACE, package: Path = PACKAGE) -> dict[str, Path]:
-    """The extensions for this Python by their modules' names; none where they were made from other sources."""
+    """The extensions for this Python by their modules' names; none if they were compiled from other sources."""
     try:
         made_from, *sources = (place / f"sources{SUFFIX}.txt").read_text().split()
         if digest_of(sources, package) != made_from:
@@ -59,7 +59,7 @@ def is_taken() -> bool:
 
 
 def take_compiled() -> None:
-    """Has this process import the hot path compiled, where it is: before any of it is imported."""
+    """Makes this process import the compiled hot path, if it is installed; called before any of it is imported."""
     files = {} if is_taken() else compiled_files()
     if not files:
         return

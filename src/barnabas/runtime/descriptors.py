@@ -21,18 +21,18 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE})
-"""The errors where the process, or the machine, has as many files open as it may."""
+"""The errors of a process, or a machine, that has reached its limit of open files."""
 SPARES: Final = 32
 BRIEF: Final = 4
-"""The last of them: a change to a log has no more files open at a time, beside those that stay open."""
+"""The last spares, for brief use: a change to a log opens no more files at a time, beside those that stay open."""
 OPEN_MAX: Final = 10_240
-"""macOS's, of ``sys/syslimits.h``."""
+"""The limit of macOS (``sys/syslimits.h``)."""
 RESERVE_MAX: Final = 4096
 FEWEST: Final = 128
-"""With less a server keeps no connection beside its spares and the files of a few partitions."""
+"""With a lower limit a server has no room for connections beside its spares and the files of a few partitions."""
 _spares: list[int] = []
 _held = 0
-"""How many spares the process has where it is short of nothing: none before `hold_spares`."""
+"""How many spares the process has when it is not short of descriptors: none before `hold_spares`."""
 _left = BRIEF
 """How many spares `opening` leaves."""
 
@@ -55,7 +55,7 @@ def raise_limit() -> tuple[int, int]:
 
 
 def hold_spares() -> None:
-    """Opens the spares; called once, by a process that is only a server."""
+    """Opens the spares; a process that is only a server calls this once."""
     global _held
     _held = SPARES
     _fill_up(_held)
@@ -77,33 +77,33 @@ def reserve() -> int:
 
 
 def is_scarce(transport: asyncio.BaseTransport) -> bool:
-    """Whether this connection took a descriptor of the reserve. The system gives the lowest free one, so all below it
+    """Whether this connection took a descriptor of the reserve. The system gives the lowest free one, so all lower ones
     are in use."""
     socket = transport.get_extra_info("socket")
     return socket is not None and socket.fileno() >= limit() - reserve()
 
 
 def are_exhausted(error: Exception) -> bool:
-    """Whether `error` says that there is no descriptor left, and so nothing of the disk."""
+    """Whether `error` means that no descriptor is left, which is no error of the disk."""
     return isinstance(error, OSError) and error.errno in EXHAUSTED
 
 
 @contextmanager
 def sparing() -> Iterator[None]:
-    """Within it `opening` leaves the spares alone. There may be no waiting in it."""
+    """Within this block `opening` does not use the spares. The block must not await."""
     with _leaving(SPARES):
         yield
 
 
 @contextmanager
 def briefly() -> Iterator[None]:
-    """Within it `opening` may take all spares, for what is closed before its end. There may be no waiting in it."""
+    """Within this block `opening` may use all spares, for files that the block closes. The block must not await."""
     before = len(_spares)
     try:
         with _leaving(0):
             yield
     finally:
-        with suppress(OSError):  # another thread was faster
+        with suppress(OSError):  # another thread took the descriptor
             _fill_up(before)
 
 
@@ -118,7 +118,7 @@ def _leaving(spares: int) -> Iterator[None]:
 
 
 def opening(open_file: Callable[[], T]) -> T:
-    """Returns and raises what `open_file` does, which gets the spares where descriptors have run out."""
+    """Calls `open_file`, which gets the spares if descriptors have run out; returns and raises as it does."""
     while True:
         try:
             opened = open_file()
@@ -137,7 +137,7 @@ def _take_one_back() -> None:
     try:
         spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return  # there is none yet
+        return  # no descriptor is free yet
     if spare >= limit() - SPARES:
         os.close(spare)
     else:

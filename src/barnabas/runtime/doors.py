@@ -34,7 +34,7 @@ class Clock(Protocol):
         ...
 
     def monotonic_ns(self) -> int:
-        """Nanoseconds that only go forward; for how long something took, which decides nothing."""
+        """Nanoseconds that only go forward; only to measure durations, on which no decision depends."""
         ...
 
 
@@ -48,7 +48,7 @@ class File(Protocol):
         ...
 
     def read_ahead(self, length: int, position: int) -> None:
-        """Announces that these bytes will be read soon, so that the disk may fetch them meanwhile."""
+        """Announces that these bytes will be read soon, so that the disk may fetch them in advance."""
         ...
 
     def pwrite(self, data: Bytes, position: int) -> None: ...
@@ -60,7 +60,7 @@ class File(Protocol):
     def fsync(self) -> None: ...
 
     def fileno(self) -> int:
-        """A real descriptor for ``sendfile``, or -1 where there is none (the simulator)."""
+        """A real descriptor for ``sendfile``, or -1 if there is none (the simulator)."""
         ...
 
     def close(self) -> None: ...
@@ -72,18 +72,18 @@ class Disk(Protocol):
         ...
 
     def open_briefly(self, path: str, *, create: bool = False) -> AbstractContextManager[File]:
-        """As `open`, and closed at the end: it is opened even where files that stay open have taken all descriptors.
+        """As `open`, closed at the end of the block: works even if long-open files have taken all descriptors.
 
-        There may be no waiting in it, and no more than `descriptors.BRIEF` of them open at a time.
+        The block must not await, and at most `descriptors.BRIEF` such files may be open at a time.
         """
         ...
 
     def read(self, path: str) -> bytes: ...
 
     def replace(self, path: str, data: bytes, *, sync: bool = True) -> None:
-        """Replaces the whole file for good: write ``path + ".tmp"``, fsync, rename, fsync the directory.
+        """Replaces the whole file durably: write ``path + ".tmp"``, fsync, rename, fsync the directory.
 
-        Without `sync` a dying process leaves the old file or the new one, and a power loss one of them or a torn one.
+        Without `sync` a killed process leaves the old file or the new one, and a power loss one of them or a torn one.
         """
         ...
 
@@ -94,15 +94,15 @@ class Disk(Protocol):
     def size(self, path: str) -> int: ...
 
     def listdir(self, path: str) -> list[str]:
-        """Names, sorted."""
+        """The names in the directory, sorted."""
         ...
 
     def absolute(self, path: str) -> str:
-        """The path from the root, of one from where the process was started."""
+        """The absolute path, of one relative to where the process was started."""
         ...
 
     def makedirs(self, path: str) -> None:
-        """Makes the directory and its parents, if it is not there."""
+        """Creates the directory and its parents, if it does not exist."""
         ...
 
     def rename(self, source: str, target: str) -> None: ...
@@ -112,16 +112,16 @@ class Disk(Protocol):
         ...
 
     def rmtree(self, path: str) -> None:
-        """Removes a directory with all that is in it; a missing one is no error.
+        """Removes a directory with its content; a missing one is no error.
 
-        Of a link its files go and the link itself: an operator made it to have one partition on another disk.
+        A symbolic link is removed with its target's files: operators link a partition to another disk.
         """
         ...
 
     def fsync_dir(self, path: str) -> None: ...
 
     def lock(self, path: str) -> Lock:
-        """Takes an exclusive advisory lock on `path` (made if missing). Raises ``BlockingIOError`` when it is held."""
+        """Takes an exclusive advisory lock on `path` (created if missing). Raises ``BlockingIOError`` if it is held."""
         ...
 
     def modified_ms(self, path: str) -> int:
@@ -159,7 +159,7 @@ class Network(Protocol):
         *,
         tls: ssl.SSLContext | None = None,
     ) -> Listener:
-        """Port 0 takes a free one. A port in use is ``OSError`` with ``EADDRINUSE``."""
+        """Port 0 takes a free port. A port in use is an ``OSError`` with ``EADDRINUSE``."""
         ...
 
     async def connect(
@@ -175,7 +175,7 @@ class Network(Protocol):
         ...
 
     async def address_of(self, host: str) -> str:
-        """A host's address, of version 4 where it has one. Raises ``OSError`` where nobody knows the host."""
+        """A host's address, of version 4 if it has one. Raises ``OSError`` for an unknown host."""
         ...
 
 

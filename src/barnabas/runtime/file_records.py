@@ -16,19 +16,19 @@ from barnabas.runtime.doors import Bytes, File
 logger = logging.getLogger(__name__)
 
 FILE_RECORDS_BYTES: Final = 64 * 1024
-"""Fewer bytes than this are read, which costs less than sending them from the file."""
+"""Fewer bytes than this are read: that takes less time than to send them from the file."""
 PIECE_BYTES: Final = 32 * 1024
-"""How much is read and left to the transport where the kernel cannot send a file: what stays in a core's cache until
-it is encrypted and gone."""
+"""The size of a piece that the transport gets if the kernel cannot send a file: it stays in a core's cache until it is
+encrypted and sent."""
 _MORE: Final[int] = getattr(socket, "MSG_MORE", 0)
-"""Makes Linux send the head in one packet with what comes next; elsewhere the head may leave alone."""
+"""Makes Linux send the head in one packet with the next bytes; elsewhere the head may go out alone."""
 
 
 class InFile(Protocol):
     """A segment, which opens its file again if it was closed meanwhile."""
 
     cuts: int
-    """How often it was cut: other bytes may stand there since."""
+    """How often it was truncated: the file may have other bytes after that."""
 
     @property
     def file(self) -> File: ...
@@ -53,13 +53,13 @@ class FileRecords:
 
     @property
     def file(self) -> File:
-        """Raises ``OSError``, ``EOFError`` where its segment was cut meanwhile."""
+        """The segment's file. Raises ``OSError``, ``EOFError`` if the segment was truncated meanwhile."""
         if self._segment.cuts != self._cuts:
             raise EOFError(f"{self._segment.file.path} was cut while it was sent")
         return self._segment.file
 
     def read(self, start: int = 0, size: int | None = None) -> bytes:
-        """The bytes from `start` on, `size` of them at most. Raises ``OSError``, ``EOFError`` where the file has become
+        """The bytes from `start` on, `size` of them at most. Raises ``OSError``, ``EOFError`` if the file has become
         shorter."""
         size = self._length - start if size is None else min(size, self._length - start)
         data = self.file.pread(size, self.position + start)
@@ -72,11 +72,11 @@ class SendsFiles(Protocol):
     """An owner of file parts that wait for a slowly reading client."""
 
     def files_wait(self) -> None:
-        """The socket is full: what is written next has to go the same way."""
+        """The socket is full: the next bytes have to be sent through here as well, to keep their order."""
         ...
 
     def files_sent(self) -> None:
-        """All that waited is sent."""
+        """All waiting parts are sent."""
         ...
 
 
@@ -94,18 +94,18 @@ class FileSender:
         self._transport = transport
         self._owner = owner
         self._loop = asyncio.get_running_loop()
-        # A socket of its own: the one that a transport shows refuses to send.
+        # A duplicate of the socket: the one that a transport exposes refuses to send.
         self._socket = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
         self._by_kernel = hasattr(os, "sendfile") and transport.get_extra_info("sslcontext") is None
         self._parts: deque[Bytes | FileRecords] = deque()
         self._sent = 0
-        """How many bytes of the first part are sent, where that is in a file."""
+        """How many bytes of the first part are sent, if that is in a file."""
         self.waits = False
-        """Whether something is left until the socket has room."""
+        """Whether parts wait until the socket has room."""
 
     @staticmethod
     def can_send_over(transport: asyncio.BaseTransport) -> bool:
-        """Whether it has a socket, which tells when it has room."""
+        """Whether the transport has a socket, which signals when it has room."""
         return transport.get_extra_info("socket") is not None
 
     @property
@@ -113,9 +113,9 @@ class FileSender:
         return sum(map(len, self._parts)) - self._sent
 
     def send(self, parts: Sequence[Bytes | FileRecords]) -> None:
-        """Sends them in their order.
+        """Sends the parts in order.
 
-        The connection ends where a file fails or has become shorter: the answer's size is already sent.
+        The connection ends if a file fails or has become shorter: the answer's size is already sent.
         """
         self._parts += parts
         if not self.waits and not self._take_all():
@@ -134,12 +134,12 @@ class FileSender:
             self._loop.remove_writer(self._socket.fileno())
 
     def _take_all(self) -> bool:
-        """Sends until all is sent, or the socket is full: then False."""
+        """Sends until no part is left; False if the socket is full before that."""
         transport, parts = self._transport, self._parts
         try:
             while parts:
                 first = parts[0]
-                # What the transport has goes first; as soon as the socket has room, it hears of that as well.
+                # The transport's own buffer goes first; it is written, too, when the socket has room.
                 if transport.get_write_buffer_size():
                     return False
                 if not isinstance(first, FileRecords):
@@ -156,16 +156,16 @@ class FileSender:
         return True
 
     def _send_head(self, head: Bytes) -> None:
-        """Sends bytes, those before records in a file in one packet with them. The transport gets what is left."""
+        """Sends bytes; bytes before records in a file go in one packet with them. The transport gets the rest."""
         sent = 0
         if self._by_kernel and len(self._parts) > 1:
-            with contextlib.suppress(OSError):  # the socket is full, or the transport will meet it as well, and tell
+            with contextlib.suppress(OSError):  # the socket is full, or the transport will get and report the error
                 sent = self._socket.send(head, _MORE)
         if sent < len(head):
             self._transport.write(memoryview(head)[sent:])
 
     def _send_some(self, records: FileRecords) -> bool:
-        """Sends of a part in a file what the socket takes; False where that is not all."""
+        """Sends as much of a part in a file as the socket takes; False if that is not all."""
         left = len(records) - self._sent
         try:
             sent = self._send_by_kernel(records, left) if self._by_kernel else 0
@@ -179,14 +179,14 @@ class FileSender:
         return sent == left
 
     def _send_by_kernel(self, records: FileRecords, left: int) -> int:
-        """How many bytes the socket took; 0 where it takes none of a file."""
+        """How many bytes the socket took; 0 if it takes none from a file."""
         file = records.file
         try:
             return os.sendfile(self._socket.fileno(), file.fileno(), records.position + self._sent, left)
         except BlockingIOError:
             raise
         except OSError as error:
-            logger.debug("not sent from the file: %s", error)  # the transport will meet it as well, and tell
+            logger.debug("not sent from the file: %s", error)  # the transport will get and report it
             return 0
 
     def close(self) -> None:

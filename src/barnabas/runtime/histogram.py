@@ -10,7 +10,7 @@ from operator import add
 from typing import Final
 
 BUCKETS: Final = 36
-"""The last one holds what took nine hours or more."""
+"""The last bucket is for nine hours or more."""
 
 
 class Histogram:
@@ -27,7 +27,7 @@ class Histogram:
         return sum(self.buckets)
 
     def observe(self, duration_ns: int, weight: int = 1) -> None:
-        """Counts a duration; `weight` is how many it stands for, where only one of several is measured."""
+        """Counts a duration; `weight` is the number that it stands for, if only one of several is measured."""
         at = (duration_ns // 1000).bit_length()
         self.buckets[at if at < BUCKETS else -1] += weight
         self.total_ns += duration_ns * weight

@@ -41,18 +41,18 @@ logger = logging.getLogger(__name__)
 GROWTH_BYTES: Final = 4 << 20
 INTERVAL_S: Final = 5.0
 LOOKS: Final = 4
-"""How many times in a row the process has to be larger."""
+"""How many times in a row the process has to be larger before it acts."""
 BUSY: Final = 0.25
-"""The share of a core above which a process is busy, had or waited for."""
+"""The share of a core, used or waited for, above which a process counts as busy."""
 LOOKED_AT_MAX: Final = 200_000
 """How many objects the collector looks at, at most, while the process is busy."""
 WASTE: Final = 1 / 3
-"""The share of what is resident that a busy process gives back, while it lets less lie."""
+"""The share of resident memory that must be free before a busy process gives it back."""
 REST: Final = 100
 REST_MAX_S: Final = 20.0
-"""A collection among millions of live objects takes seconds. An idle process may spend as much again after this."""
+"""A collection among millions of live objects takes seconds. After this pause an idle process may do another."""
 LARGE_BYTES: Final = 4 << 20
-"""Ordinary requests are smaller: a mapping of their own, page by page, would be dear for them."""
+"""Ordinary requests are smaller: mappings of their own, page by page, would be expensive for them."""
 KEPT_BYTES: Final = 64 << 20
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
@@ -88,7 +88,7 @@ class Heap:
         self._slabs = slabs or (lambda back: -1)
         self._pages = KernelFigures("statm")
         self._scheduled: KernelFigures | None = None
-        with suppress(OSError):  # not every kernel tells
+        with suppress(OSError):  # not every kernel has the file
             self._scheduled = KernelFigures("schedstat")
         libc = ctypes.CDLL(None)
         self._trim = libc.malloc_trim
@@ -102,15 +102,15 @@ class Heap:
         return int(self._info().uordblks) + max(self._slabs(0), 0)
 
     def wanted_s(self) -> float:
-        """Seconds of CPU that the process has had, or its first thread has had and waited for: on a machine with more
-        to do than it has cores, a busy process gets as little as an idle one takes."""
+        """Seconds of CPU that the process has used, or its first thread has used and waited for: on an overloaded
+        machine a busy process may get as little as an idle one takes."""
         if self._scheduled is None:
             return time.process_time()
         had_ns, waited_ns, _ = self._scheduled.read()
         return max(time.process_time(), (had_ns + waited_ns) / 1e9)
 
     def sweep(self) -> None:
-        """Gives back what takes next to nothing: what young cycles had, empty slabs, free pages."""
+        """Gives back memory that costs next to nothing: of young cycles, empty slabs, free pages."""
         gc.collect(1)
         self._slabs(1)
         self._trim(0)
@@ -121,11 +121,11 @@ class Heap:
     def keep_large_apart(self) -> None:
         """Gives blocks from `LARGE_BYTES` on mappings of their own, which go back when they are freed.
 
-        By default glibc adapts to what is freed: after the first request of 16 MiB such requests lie in the heap, with
-        whatever is made above them and stays.
+        By default glibc raises this limit when a block is freed: after the first request of 16 MiB such requests lie in
+        the heap, which lasting objects above them keep from shrinking.
         """
         self._option(_M_MMAP_THRESHOLD, LARGE_BYTES)
-        self._option(_M_TRIM_THRESHOLD, KEPT_BYTES)  # as it would have learnt
+        self._option(_M_TRIM_THRESHOLD, KEPT_BYTES)  # the value that glibc would adapt to
 
     def trim(self) -> None:
         self._slabs(1)
@@ -133,7 +133,7 @@ class Heap:
 
 
 def heap(slabs: Callable[[int], int] | None = None) -> Heap | None:
-    """The process's heap; None where the C library is another, or older than glibc 2.33."""
+    """The process's heap; None for another C library, or a glibc older than 2.33."""
     try:
         return Heap(slabs)
     except (OSError, AttributeError):
@@ -141,7 +141,7 @@ def heap(slabs: Callable[[int], int] | None = None) -> Heap | None:
 
 
 async def give_memory_back(known: Heap) -> None:
-    """Looks at the process, and gives memory back, until it is cancelled."""
+    """Watches the process, and gives memory back, until it is cancelled."""
     known.keep_large_apart()
 
     def sizes() -> tuple[int, int]:
@@ -165,7 +165,7 @@ async def give_memory_back(known: Heap) -> None:
             known.sweep()
         resident, unused = sizes()
         larger = resident >= least[0] + GROWTH_BYTES or unused >= least[1] + GROWTH_BYTES
-        # The objects are counted only where it matters: a list of all of them is made for that.
+        # The objects are counted only if it matters: the count makes a list of all of them.
         busy = larger and wanted_s > share and len(gc.get_objects()) > LOOKED_AT_MAX
         wasted = unused - least[1] >= WASTE * resident
         least = min(resident, least[0]), min(unused, least[1])
@@ -178,7 +178,7 @@ async def give_memory_back(known: Heap) -> None:
             known.trim()
             rest_s = min(REST * (time.thread_time() - worked), REST_MAX_S)
             after = sizes()
-            # What the collector has not looked at yet still counts as larger once there is less to do.
+            # Objects that the collector has not examined still count as growth once the process is less busy.
             least = least[0] if worked_meanwhile else after[0], after[1]
             looks = 0
             logger.info("%.0f MB that nobody needed went back to the system", (resident - after[0]) / 1e6)

@@ -8,7 +8,7 @@ from barnabas.runtime.doors import Disk
 
 
 def make_directories(disk: Disk, path: str) -> None:
-    """Makes a directory, which is named from the root, and the parents that it lacks."""
+    """Creates a directory, given by its absolute path, and its missing parents."""
     new = []
     above = path
     while above != "/" and not disk.is_dir(above):

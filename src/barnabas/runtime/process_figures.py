@@ -39,12 +39,12 @@ def _pages(column: int) -> int:
 
 
 def cpu_seconds() -> float:
-    """Of all threads, in user and in kernel mode."""
+    """CPU time of all threads, in user and in kernel mode."""
     return time.process_time()
 
 
 def open_descriptors() -> int:
-    """Linux tells their number as the directory's size since 6.2; before that it is 0."""
+    """Since 6.2 Linux gives the number of descriptors as the directory's size; before that the size is 0."""
     return os.stat(_DESCRIPTORS).st_size or len(os.listdir(_DESCRIPTORS))
 
 
@@ -55,7 +55,7 @@ def most_descriptors() -> float:
 
 @cache
 def began_s() -> float:
-    """Seconds since the epoch. It stays, so that it does not matter what it costs to find out."""
+    """The process's start, in seconds since the epoch; found once, so that its cost does not matter."""
     for family in ProcessCollector(registry=CollectorRegistry()).collect():
         if family.name == "process_start_time_seconds":
             return float(family.samples[0].value)

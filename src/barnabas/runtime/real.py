@@ -58,10 +58,10 @@ class RealFile:
         return b"".join(parts)
 
     def read_ahead(self, length: int, position: int) -> None:
-        if sys.platform == "linux":  # not everywhere, and no more than advice
+        if sys.platform == "linux":  # it is only advice, and not available everywhere
             os.posix_fadvise(self._descriptor, position, length, os.POSIX_FADV_WILLNEED)
 
-    # The system's errors about a descriptor name no file; whoever reads of a full disk wants to know which.
+    # The system's errors about a descriptor name no file; the reader of an error about a full disk needs it.
 
     def pwrite(self, data: Bytes, position: int) -> None:
         try:
@@ -73,7 +73,7 @@ class RealFile:
             raise
 
     def _write_rest(self, rest: memoryview, position: int) -> None:
-        """Writes what the kernel did not take. If the disk is full, this raises the ``OSError`` that says so."""
+        """Writes the bytes that the kernel did not take. On a full disk this raises the ``OSError`` that says so."""
         while len(rest):
             written = os.pwrite(self._descriptor, rest, position)
             if written == 0:
@@ -120,12 +120,12 @@ class RealLock:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # a process forked from this one has the lock as well
+        fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # else a forked process would keep the lock
         os.close(self._descriptor)
 
 
 def _open(path: str, flags: int) -> int:
-    """A regular file's descriptor. Raises ``OSError`` for a pipe in its place, at the other end of which is nobody."""
+    """A regular file's descriptor. Raises ``OSError`` for a pipe in its place that no process has open."""
     descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
@@ -188,7 +188,7 @@ class RealDisk:
         return os.path.join(os.getcwd(), path)
 
     def makedirs(self, path: str) -> None:
-        # Its content is the owner's alone: other users of the machine may not read it.
+        # Only the owner may read its content, no other user of the machine.
         os.makedirs(path, mode=0o700, exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
@@ -270,19 +270,19 @@ class RealNetwork:
         tls: ssl.SSLContext | None = None,
     ) -> RealListener:
         loop = asyncio.get_running_loop()
-        # Java's sockets at :: take IPv4 as well, which asyncio's do not.
+        # Java's sockets at :: accept IPv4 as well, asyncio's do not.
         where = None if host in ("", "::") else host
         while True:
-            free = _free_port() if where is None and port == 0 else port  # else each family would get one of its own
+            free = _free_port() if where is None and port == 0 else port  # else each family would get its own
             try:
-                # Its sockets are a tuple, but uvloop's are a list, which compiled code would not take for one.
+                # asyncio's sockets are a tuple, uvloop's are a list, which compiled code would not accept as one.
                 server: Any = await loop.create_server(protocol_factory, where, free, ssl=tls, backlog=1024)
                 break
             except OSError as error:
                 if free == port or error.errno != errno.EADDRINUSE:
                     raise
         for listening in server.sockets:
-            # Connections inherit it: one whose other side has vanished ends, though nothing is ever sent to it.
+            # Connections inherit it: so one whose peer has vanished ends even if nothing is ever sent to it.
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return RealListener(server, host, server.sockets[0].getsockname()[1])
 
@@ -296,7 +296,7 @@ class RealNetwork:
         tls: ssl.SSLContext | None = None,
     ) -> P:
         loop = asyncio.get_running_loop()
-        # A task of its own, so that a driven story, which is no task, may connect with a timeout, too.
+        # A task of its own: so a driven story, which is no task, may connect with a timeout, too.
         connecting = loop.create_task(
             loop.create_connection(protocol_factory, host, port, ssl=tls, server_hostname=host if tls else None)
         )
@@ -307,7 +307,7 @@ class RealNetwork:
         except socket.gaierror as unresolved:
             raise ConnectionError(f"{host}:{port}: {unresolved.strerror}") from None
         except OSError:
-            raise  # of TLS's some are both
+            raise  # some TLS errors are both
         except (ValueError, OverflowError) as error:
             raise ConnectionError(f"{host!r}:{port} is no address: {error}") from None
         finally:
@@ -318,7 +318,7 @@ class RealNetwork:
 
 
 async def address_of(host: str) -> str:
-    """As the system's resolver knows it; what is an address already is asked of nobody."""
+    """The address by the system's resolver, which is not asked about an address."""
     with suppress(ValueError):
         return str(ip_address(host))
     try:

@@ -18,7 +18,7 @@ class SecretDirectory:
         return os.path.exists(self.path)
 
     def make(self, files: Mapping[str, bytes]) -> None:
-        """Makes the directory with all files, or nothing."""
+        """Creates the directory with all files, or nothing."""
         unfinished = SecretDirectory(f"{self.path}.tmp")
         shutil.rmtree(unfinished.path, ignore_errors=True)
         os.mkdir(unfinished.path, 0o700)
@@ -30,7 +30,7 @@ class SecretDirectory:
         return os.path.join(self.path, name)
 
     def write(self, name: str, data: bytes) -> str:
-        """Puts `data` in the place of what the file held; returns its path."""
+        """Replaces the file's content by `data`; returns its path."""
         path = self.file(name)
         with open(os.open(f"{path}.tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(data)

@@ -13,12 +13,12 @@ from barnabas.runtime.descriptors import briefly, opening
 
 @contextmanager
 def secret_file(data: bytes) -> Iterator[str]:
-    """The path of a file with `data`; in memory where the system can (Linux), else readable by this user alone."""
+    """The path of a file with `data`; in memory if the system can do that (Linux), else readable by this user alone."""
     if sys.platform == "linux":
         with briefly():
             descriptor = opening(lambda: os.memfd_create("secret", os.MFD_CLOEXEC))
             try:
-                # Whoever opens the path needs a descriptor as well: that of the copy is free then.
+                # The reader of the path needs a descriptor as well: the copy's is free for it then.
                 with os.fdopen(opening(lambda: os.dup(descriptor)), "wb") as file:
                     file.write(data)
                 yield f"/proc/self/fd/{descriptor}"

@@ -14,7 +14,7 @@ class SocketBuffers(NamedTuple):
     receive: int = -1
 
     def size(self, transport: asyncio.BaseTransport) -> None:
-        """Nothing where `transport` has no socket."""
+        """Does nothing if `transport` has no socket."""
         connected = transport.get_extra_info("socket")
         if connected is not None:
             for option, size in ((socket.SO_SNDBUF, self.send), (socket.SO_RCVBUF, self.receive)):

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 INTERVAL_S: Final = 60.0
 VARYING: Final = re.compile(r"\(.*\)|0x[0-9a-f]+|\d+")
-"""What differs between two lines of one kind: numbers, and what is in brackets."""
+"""The parts that differ between two lines of one kind: numbers, and text in brackets."""
 
 
 class SparingLog:

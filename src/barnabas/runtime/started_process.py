@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 PYTHON: Final = (sys.executable, "-P")
-"""What begins a program of ours. Without ``-P`` a ``random.py`` where the user happens to be is taken for Python's."""
+"""The beginning of a Barnabas command. Without ``-P`` a ``random.py`` in the user's directory hides Python's."""
 
 
 @dataclass
@@ -44,13 +44,13 @@ class StartedProcess:
 
 
 def birth_of(pid: int | None) -> int | None:
-    """When the process began, in the kernel's ticks; None where the kernel does not tell."""
+    """When the process began, in the kernel's ticks; None if the kernel does not tell."""
     stat = None if pid is None else _stat(pid)
     return None if stat is None else stat[1]
 
 
 def _stat(pid: int) -> tuple[str, int] | None:
-    """State letter and start time of a process, where there is a ``/proc``."""
+    """State letter and start time of a process, if there is a ``/proc``."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

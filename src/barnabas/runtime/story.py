@@ -33,7 +33,7 @@ class Story(Generic[T]):
         self._waiting_for: asyncio.Future[Any] | None = None
 
     def wait_for(self, yielded: Any) -> None:
-        """Goes on when what the coroutine yielded is done."""
+        """Goes on when the future that the coroutine yielded is done."""
         if yielded is None:  # a bare yield, as asyncio.sleep(0) does
             asyncio.get_running_loop().call_soon(self._step)
             return
@@ -69,7 +69,7 @@ def _nobody(value: object, error: BaseException | None) -> None:
 def drive(
     coroutine: Coroutine[Any, Any, T], on_done: Callable[[T | None, BaseException | None], None]
 ) -> Story[T] | None:
-    """Runs `coroutine` as far as it goes without waiting. Returns None when it ended (`on_done` was called already)."""
+    """Runs `coroutine` up to its first wait. Returns None if it has ended (`on_done` was called already)."""
     try:
         yielded = coroutine.send(None)
     except StopIteration as end:
@@ -84,8 +84,7 @@ def drive(
 
 
 def to_its_end(story: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Makes a story that goes on when whoever awaits it is gone: what it writes first is worth nothing without the
-    rest."""
+    """Makes a story that goes on when its awaiter is cancelled: its first writes are worth nothing without the rest."""
 
     @wraps(story)
     async def awaited(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -96,19 +95,19 @@ def to_its_end(story: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Corout
             nonlocal told
             waited, told = told, None
             assert waited is not None, "a story ends once"
-            if waited.done():  # whoever waited was cancelled
+            if waited.done():  # the awaiter was cancelled
                 return
             if error is None:
                 waited.set_result(value)
             else:
                 waited.set_exception(error)
-                waited.exception()  # nobody may be there to hear it
+                waited.exception()  # the awaiter may be gone; asyncio would log an unread exception
 
         drive(story(*args, **kwargs), done)
         try:
             return await outcome
         finally:
-            del outcome  # an error's traceback leads to this very frame
+            del outcome  # else the error and this frame would keep each other alive, by the traceback
 
     return awaited
 
@@ -143,7 +142,7 @@ class Tasks:
         return len(self._running)
 
     async def end(self) -> None:
-        """Cancels every task, oldest first, and waits until each is over. The caller's own task is left alone."""
+        """Cancels every task but the caller's own, oldest first, and waits until each is over."""
         current = asyncio.current_task()
         ending = [task for task in self._running if task is not current]
         for task in ending:
@@ -153,7 +152,7 @@ class Tasks:
 
 
 async def ended(task: asyncio.Task[Any]) -> None:
-    """Waits until `task` is over, whichever way it ended. A cancellation of the caller goes through."""
+    """Waits until `task` is over, however it ends. A cancellation of the caller goes through."""
     if task.done():
         return
     over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -187,7 +186,7 @@ class Condition:
 
 
 async def within(waited: asyncio.Future[T], timeout_ms: float) -> bool:
-    """Waits for `waited`, at most `timeout_ms`; True when it is done. It is not cancelled and its outcome not taken."""
+    """Waits for `waited`, at most `timeout_ms`; True when it is done. It is not cancelled, and its result not read."""
     if waited.done():
         return True
     loop = asyncio.get_running_loop()
@@ -208,8 +207,8 @@ async def within(waited: asyncio.Future[T], timeout_ms: float) -> bool:
 
 
 async def and_then(first: Awaitable[None], then: Callable[[], Awaitable[None]]) -> None:
-    """`then` follows whatever `first` raises, a callback's error or an interruption. A coroutine that is thrown away
-    waits for nothing."""
+    """Runs `then` after `first`, also after an error or an interruption; but not in a discarded coroutine, which may
+    not await."""
     try:
         await first
     except GeneratorExit:

@@ -14,10 +14,10 @@ def syncing(
 ) -> tuple[Callable[[int], None], Callable[[int], None]]:
     """The functions that sync a descriptor's data, and its data and inode. Both raise ``OSError``.
 
-    Linux needs no more than ``fdatasync`` for bytes and size; the times in the inode, which nobody here reads, would
-    cost a second write. On macOS ``fsync`` leaves the bytes in the drive's cache, where a power loss takes them, and
-    ``F_FULLFSYNC`` does what fsync does elsewhere. A file system that cannot do that (a network's) says ``ENOTSUP`` and
-    gets a plain fsync, as from Java's ``FileChannel.force``, which is what Kafka calls.
+    On Linux ``fdatasync`` is enough for bytes and size; the inode's times, which Barnabas does not read, would take a
+    second write. On macOS ``fsync`` leaves the bytes in the drive's cache, where a power loss destroys them, and
+    ``F_FULLFSYNC`` does what fsync does elsewhere. A file system that cannot do that (a network's) answers ``ENOTSUP``
+    and gets a plain fsync, as from Java's ``FileChannel.force``, which Kafka calls.
     """
     full = getattr(controls, "F_FULLFSYNC", None)
     if full is None:

@@ -22,10 +22,10 @@ from barnabas.runtime.doors import Bytes, Clock
 
 ARRIVED_BYTES: Final = 64 * 1024
 ENCRYPTED_AT_ONCE: Final = 256 * 1024
-"""How much is encrypted before the socket is asked whether it takes more."""
+"""How much is encrypted before a check whether the socket takes more."""
 KEY_UPDATES_BYTES: Final = 16 * 1024
-"""What the other side may ask for by updates of its keys: each is answered, whether or not it reads. That is some six
-hundred of them, and nobody needs one before it has sent gigabytes with a key (RFC 8446, 5.5)."""
+"""The bytes of answers that the peer may cause by key updates: each is answered, even if the peer does not read. That
+is some six hundred updates; a peer needs the first after gigabytes with one key (RFC 8446, 5.5)."""
 _HANDSHAKE_RECORD: Final = 0x16
 
 _arrived: Final = bytearray(ARRIVED_BYTES)
@@ -36,11 +36,11 @@ class SecuredProtocol(Protocol):
     """An ``asyncio.BufferedProtocol`` that is told of the TLS handshake."""
 
     def secured(self, certificate: bytes | None) -> None:
-        """The handshake is done; `certificate` is the peer's, verified and in DER, where it showed one."""
+        """The handshake is done; `certificate` is the peer's, verified and in DER, if it showed one."""
         ...
 
     def insecure(self, reason: str) -> None:
-        """The handshake failed, or a bad record came; the connection ends."""
+        """The handshake failed, or a bad record arrived; the connection ends."""
         ...
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
@@ -123,7 +123,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self._send()
             return False
         except ssl.SSLError as error:
-            self._send()  # the alert that tells the other side
+            self._send()  # the alert for the other side
             self._fail(_reason(error))
             return False
         self._send()
@@ -150,7 +150,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
                     break
                 protocol.buffer_updated(cast(int, count))
                 if not (incoming.pending or tls.pending()):
-                    break  # an exception that says so costs a fifth of a small request
+                    break  # an exception here would take a fifth of a small request's time
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLError as error:
@@ -193,10 +193,10 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
 
     def _say_goodbye(self) -> None:
         assert self._raw is not None
-        # Where a client of an older protocol takes no ticket, OpenSSL keeps the session of a connection that ended with
-        # a word, up to 20,480 of them. The others go with their connections in OpenSSL 3.0, and stay as well in 3.6.
+        # If a client of an older protocol takes no ticket, OpenSSL keeps the session of a connection that ended with a
+        # close alert, up to 20,480 of them. Other sessions end with their connections in OpenSSL 3.0, but stay in 3.6.
         if self._secured and self._tls.version() == "TLSv1.3":
-            with contextlib.suppress(ssl.SSLError):  # it wants the other side's alert; nobody here waits for that
+            with contextlib.suppress(ssl.SSLError):  # it waits for the other side's alert, which is not needed
                 self._tls.unwrap()
             self._send()
         self._raw.close()
@@ -232,14 +232,14 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         if self._raw is not None and not self._closing:
             self._raw.resume_reading()
             if self._secured:
-                # Bytes that arrived and were not decrypted; not in the midst of what the protocol does now.
+                # Decrypts the bytes that arrived meanwhile, but not while the protocol's own call is running.
                 asyncio.get_running_loop().call_soon(self._decrypt)
 
     def is_closing(self) -> bool:
         return self._closing
 
     def close(self) -> None:
-        """Ends the connection behind what was written."""
+        """Ends the connection after the written bytes are sent."""
         if not self._closing:
             self._closing = True
             if not self._plain:
@@ -260,7 +260,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
 
 
 def _reason(error: ssl.SSLError) -> str:
-    """What failed, for a line of the log."""
+    """The failure, for a line of the log."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message}"
     reason = (error.reason or str(error)).replace("_", " ").lower()

@@ -29,14 +29,14 @@ SLICE: Final = 128
 """Elements between two turns: a few milliseconds of the most expensive handlers."""
 FEW: Final = 4
 HELD_MAX: Final = 2_000
-"""Turns that stories under way may have had together: one that decodes and answers a hundred thousand elements has had
-some 1,600, and holds some 50 MB."""
+"""The most turns that unfinished stories may have had together: one that decodes and answers a hundred thousand
+elements has some 1,600, and holds some 50 MB."""
 
 T = TypeVar("T")
 
 
 async def in_slices(work: Generator[None, None, T]) -> T:
-    """What `work` returns; wherever it yields, others may go on."""
+    """Runs `work` and returns its result; at each yield of it other stories may go on."""
     while True:
         try:
             next(work)
@@ -63,7 +63,7 @@ class _Waiting(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """Who goes on where much is held: the lowest."""
+        """When much memory is held, the story with the lowest rank goes on."""
         return 0 if self.held is None or self.held.turns < FEW else self.held.began
 
 
@@ -78,10 +78,10 @@ class Turns:
         self._begun: dict[Hashable, _Held] = {}
         self._numbers = count(1)
         self._held = 0
-        """Turns that those in `_begun` have had."""
+        """The turns that the stories in `_begun` have had together."""
         self._advancing = False
         self.mark_passing: Callable[[bool], object] | None = None
-        """Where this is set, it is called with True before each slice of what passes, and with False after it."""
+        """If set, it is called with True before each slice of passing objects, and with False after it."""
 
     def begin(self, story: Hashable) -> None:
         """Counts the turns of `story` from now on, until `end`."""
@@ -94,8 +94,8 @@ class Turns:
             self._held -= held.turns
 
     def next(self, story: Hashable = None, *, urgent: bool = False, passing: bool = False) -> asyncio.Future[None]:
-        """Done when it is the caller's turn; the urgent come before all others. `passing`: nearly all that the slice
-        makes is gone when the story ends."""
+        """A future that is done at the caller's turn; urgent ones come before all others. `passing`: nearly all objects
+        of the slice are freed when the story ends."""
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
         (self._urgent if urgent else self._waiting).append(_Waiting(turn, passing, self._begun.get(story)))

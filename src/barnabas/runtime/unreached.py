@@ -10,7 +10,7 @@ _NUMBERED: Final = re.compile(r"\[Errno (\d+)\]")
 
 
 def cause_of(error: OSError) -> str:
-    """Without the address, which the reader knows. Where a name has several addresses, asyncio tells of each."""
+    """The error without the address, which the reader knows. For a name with several addresses asyncio names each."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
     text = str(error)

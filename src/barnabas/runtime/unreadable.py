@@ -19,11 +19,11 @@ LINES_MAX: Final = 10
 INTERVAL_MS: Final = 60_000
 
 Skip: TypeAlias = Callable[[str, str, object], None]
-"""Notes one thing that is passed over: its kind, where it is, and why it cannot be read."""
+"""Notes one skipped item: its kind, its place, and why it cannot be read."""
 
 
 def told(name: str, where: str, why: object) -> None:
-    """A `Skip` that logs each."""
+    """A `Skip` that logs each item."""
     logger.warning("%s passed over, it cannot be read: %s: %s", name, where, why)
 
 
@@ -48,11 +48,11 @@ class Unreadable:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many of each kind were passed over so far."""
+        """How many items of each kind were skipped so far."""
         return {name: kind.count for name, kind in sorted(self._kinds.items())}
 
     def skip(self, name: str, where: str, why: object) -> None:
-        """Counts one of this kind, and logs it unless there were many of late."""
+        """Counts an item of this kind, and logs it unless there were many of late."""
         now_ms = self._clock.monotonic_ms()
         kind = self._kinds.get(name)
         if kind is None:
