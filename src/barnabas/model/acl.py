@@ -28,7 +28,7 @@ class Operation(IntEnum):
 
     @property
     def words(self) -> str:
-        """As people write it: ``DescribeConfigs``."""
+        """The name in Kafka's tools: ``DescribeConfigs``."""
         return self.name.title().replace("_", "")
 
 
@@ -69,7 +69,7 @@ class ResourceType(IntEnum):
 
     @property
     def words(self) -> str:
-        """As people write it: ``TransactionalId``."""
+        """The name in Kafka's tools: ``TransactionalId``."""
         return self.name.title().replace("_", "")
 
 

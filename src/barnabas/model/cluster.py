@@ -22,7 +22,7 @@ class Endpoint:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what is bound to `host`; False for any name but ``localhost``."""
+    """Whether only this machine reaches a listener bound to `host`; False for any name but ``localhost``."""
     if host == "localhost":
         return True
     try:
@@ -96,12 +96,12 @@ class ClusterImage:
     topics: dict[str, TopicInfo] = field(default_factory=dict)
     topic_names: dict[Uuid, str] = field(default_factory=dict)
     is_kraft_controller: bool = False
-    """Whether the controller is KRaft's (KIP-866): a node of its own, which clients do not reach."""
+    """Whether the controller is a KRaft node (KIP-866), separate from the brokers, which clients do not reach."""
 
     def controller_for_clients(self, asked: int) -> int:
-        """The broker that clients take for the controller, -1 where there is none.
+        """The broker that clients take for the controller, -1 if there is none.
 
-        Instead of a KRaft controller that is the broker that they asked, which forwards. (Apache's names any live one.)
+        For a KRaft controller it is the broker that they ask, which forwards. (Apache's names any live broker.)
         """
         if not self.is_kraft_controller:
             return self.controller_id

@@ -37,7 +37,7 @@ class AlterOperation(IntEnum):
 
 
 def _as_java_reads(number: str) -> str:
-    """Raises ``ValueError`` for digits in groups, which Python's numbers may have."""
+    """Raises ``ValueError`` also for digit groups (``1_000``), which Python accepts."""
     if "_" in number:
         raise ValueError(number)
     return number
@@ -60,7 +60,7 @@ def java_double(value: float) -> str:
 
 
 def _is_release(text: str, versions: Sequence[str]) -> bool:
-    """Whether it is one of `versions` or of their releases, ``3.0`` or ``3.0.1`` (``MetadataVersion``)."""
+    """Whether the text is one of `versions` or of their releases, ``3.0`` or ``3.0.1`` (``MetadataVersion``)."""
     release = ".".join(text.split(".")[: 3 if text.startswith("0.") else 2])
     return text in versions or any(release == version.partition("-")[0] for version in versions)
 
@@ -191,7 +191,7 @@ DYNAMIC_ONLY: Final = {
         _rate(ALTER_LOG_DIRS_RATE, "What is copied from one log directory to another"),
     )
 }
-"""Broker keys that are only set dynamically, and described only where they are (``QuotaConfigs``, KIP-73, KIP-113)."""
+"""Broker keys that are only set dynamically, and described only if they are set (``QuotaConfigs``, KIP-73, KIP-113)."""
 
 JAAS_FILE: Final = "java.security.auth.login.config"
 JUTE_MAX_BUFFER_KEY: Final = "barnabas.zookeeper.jute.maxbuffer"
@@ -328,7 +328,7 @@ _OWN_BROKER_KEYS: Final = (
 
 @cache
 def broker_definitions() -> Mapping[str, Definition]:
-    """Every broker key of Kafka 3.9.2, and our own: ``barnabas.``, and what Kafka reads from a JVM."""
+    """Every broker key of Kafka 3.9.2, Barnabas' own (``barnabas.``), and those that Kafka reads from a JVM."""
     return MappingProxyType(
         {**_load("broker_configs.json"), **DYNAMIC_ONLY, **{own.name: own for own in _OWN_BROKER_KEYS}}
     )
@@ -389,7 +389,7 @@ class Config:
         return value
 
     def text(self, name: str) -> str:
-        """The text of `name`, empty where it has no value."""
+        """The text of `name`, empty if it has no value."""
         value = self.value(name)
         return "" if value is None else str(value)
 
@@ -454,7 +454,7 @@ def topic_config(broker: Config, values: Mapping[str, str]) -> Config:
 
 
 def refused_values(definitions: Mapping[str, Definition], values: Mapping[str, str]) -> dict[str, ConfigError]:
-    """The names among `values` whose values their definitions do not allow, each with the reason."""
+    """The names among `values` with invalid values, each with the reason."""
     refused: dict[str, ConfigError] = {}
     for name, text in values.items():
         if name in definitions:
@@ -471,7 +471,7 @@ _COARSER_UNITS: Final[dict[str, tuple[tuple[str, int], ...]]] = {
     "log.roll.jitter.ms": (("log.roll.jitter.hours", 3_600_000),),
     "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", 1),),
 }
-"""The keys that count where the broker's millisecond key is not set, the finest first, each with its milliseconds."""
+"""The keys that count if the broker's millisecond key is not set, the finest unit first, each with its milliseconds."""
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -488,7 +488,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def properties_text(values: Mapping[str, str]) -> str:
-    """The text from which `parse_properties`, and Java, read `values`."""
+    """The text that `parse_properties`, and Java, read as `values`."""
     return "".join(f"{name}={_escaped(value)}\n" for name, value in values.items())
 
 

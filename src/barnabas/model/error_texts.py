@@ -276,5 +276,5 @@ ERRORS: Final[dict[int, tuple[str, str]]] = {
 
 
 def text_of(code: int) -> str:
-    """Kafka's text for an error of which nothing more is known (``Errors.message()``)."""
+    """Kafka's general text for an error (``Errors.message()``)."""
     return ERRORS[code][1] if code else "NONE"

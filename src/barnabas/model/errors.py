@@ -185,7 +185,7 @@ RETRIABLE: Final = frozenset(
 
 
 MESSAGE_MAX: Final = 8_000
-"""Characters of a message: a string of the protocol has room for 32,767 bytes, and a character takes up to four."""
+"""The most characters of a message: a string of the protocol holds 32,767 bytes, and a character takes up to four."""
 
 
 class KafkaError(Exception):
@@ -195,7 +195,7 @@ class KafkaError(Exception):
     """
 
     passing: bool = False
-    """Whether nothing is wrong but that the process is short of something now, and the same may succeed in a moment."""
+    """Whether the process is only short of a resource now, and a retry may soon succeed."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         if message is not None and len(message) > MESSAGE_MAX:
@@ -209,7 +209,7 @@ class KafkaError(Exception):
 
 
 def outcome_of(code: int, message: str | None = None, what: object = None) -> KafkaError | None:
-    """The error of an answer, or of one item of it, None where its code is 0; `what` names the item."""
+    """The error of an answer, or of one item of it, None if its code is 0; `what` names the item."""
     if not code:
         return None
     error = ErrorCode(code)

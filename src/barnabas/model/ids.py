@@ -24,7 +24,7 @@ class TopicPartition(NamedTuple):
 
     @classmethod
     def from_dir_name(cls, name: str) -> Self:
-        """Inverse of ``str()``. Raises ``ValueError`` when `name` is no partition directory."""
+        """Inverse of ``str()``. Raises ``ValueError`` if `name` is no partition directory."""
         match = _DIR_NAME(name)
         if match is None or int(match[2]) > _PARTITION_MAX:
             raise ValueError(f"{name!r} is not a topic-partition directory name")
@@ -72,7 +72,7 @@ class Uuid(bytes):
 ZERO_UUID: Final = Uuid()
 NO_BROKER: Final = -1
 NO_EPOCH: Final = -1
-"""``RecordBatch.NO_PARTITION_LEADER_EPOCH`` and every other epoch that is not known."""
+"""``RecordBatch.NO_PARTITION_LEADER_EPOCH`` and every other unknown epoch."""
 NO_OFFSET: Final = -1
 
 LEADER_DURING_DELETE: Final = -2

@@ -13,7 +13,7 @@ _UNITS: Final = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"
 _BLOCK: Final = 1024
 _MASK: Final = 0xFFFF_FFFF
 _POWERS: Final = [pow(31, _BLOCK - 1 - place, 1 << 32) for place in range(_BLOCK)]
-"""What the units of a block are multiplied by."""
+"""The factors of the units of a block."""
 
 
 def string_hash(text: str) -> int:

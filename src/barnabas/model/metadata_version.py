@@ -70,17 +70,17 @@ class MetadataVersion(IntEnum):
 
     @property
     def feature_level(self) -> int:
-        """KRaft's number of the version: 1 for 3.0-IV1, where its versions begin; 0 before."""
+        """KRaft's number of the version: 1 for 3.0-IV1, the first that KRaft has; 0 before."""
         return max(self - MetadataVersion.IBP_3_0_IV1 + 1, 0)
 
     @property
     def is_feature_versioning_supported(self) -> bool:
-        """KIP-584: ``/feature`` is enabled, and a registration tells its features."""
+        """KIP-584: ``/feature`` is enabled, and a registration has the broker's features."""
         return self >= MetadataVersion.IBP_2_7_IV0
 
     @property
     def is_truncation_on_fetch_supported(self) -> bool:
-        """KIP-595: a fetch tells the follower's last epoch. Before, OffsetForLeaderEpoch goes ahead of it."""
+        """KIP-595: a fetch has the follower's last epoch. Before, an OffsetForLeaderEpoch request precedes it."""
         return self >= MetadataVersion.IBP_2_7_IV1
 
     @property
@@ -100,7 +100,7 @@ class MetadataVersion(IntEnum):
 
     @property
     def is_leader_recovery_supported(self) -> bool:
-        """KIP-704: a leader that was elected uncleanly is RECOVERING."""
+        """KIP-704: after an unclean election the leader's recovery state is RECOVERING."""
         return self >= MetadataVersion.IBP_3_2_IV0
 
     @property

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 ACKS_ALL: Final = -1
-"""``acks=all``: a produce is answered when every member of the ISR has it."""
+"""``acks=all``: a produce is answered when every replica in the ISR has its records."""
 ACKS_OF_LEADER: Final = 1
-"""``acks=1``: it is answered when the leader has it."""
+"""``acks=1``: a produce is answered when the leader has its records."""
 NO_TIMESTAMP: Final = -1
 """``RecordBatch.NO_TIMESTAMP``, also of a commit that never expires by itself."""
 LAST_MOMENT_MS: Final = (1 << 63) - 1
-"""The last that a timestamp can hold: what is due later never is. (Java's sum begins again in the far past.)"""
+"""The largest timestamp: a deadline beyond it never comes. (Java's sum wraps to the far past.)"""
 
-# ``ListOffsetsRequest``: what is asked for instead of a timestamp.
+# ``ListOffsetsRequest``: special values in place of a timestamp.
 LATEST_TIMESTAMP: Final = -1
 EARLIEST_TIMESTAMP: Final = -2
 MAX_TIMESTAMP: Final = -3

@@ -22,8 +22,8 @@ T = TypeVar("T")
 
 
 def staying(make: Callable[P, T]) -> Callable[P, T]:
-    """Calls `make`, which may not await. Many of its objects live as long as the process or a partition, and are kept
-    apart from the others."""
+    """Calls `make`, which may not await. Many of its objects live as long as the process or a partition: they are kept
+    apart from others."""
     if kernel is None:
         return make
 
