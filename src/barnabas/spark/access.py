@@ -17,13 +17,13 @@ from barnabas.wire.errors import WireError
 
 RETRY_TIMEOUT_MS: Final = 60_000
 Servers: TypeAlias = str | Mapping[str, str]
-"""Which cluster a job means: its bootstrap servers, or a client's properties by Kafka's names, which include them."""
+"""A job's cluster: its bootstrap servers, or a client's properties by Kafka's names, which include them."""
 
 _OF_A_TABLE: Final = (
     " Spark hands the options of CREATE TABLE to no source in Python: give them in the query, SELECT .. FROM t WITH "
     "(..), or make it a view, CREATE TEMPORARY VIEW t USING barnabas OPTIONS (..)."
 )
-"""Said where no option is given at all: a table of Spark's catalog is read then."""
+"""The hint if no option is given at all: then Spark reads a table of its catalog."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +94,10 @@ _idle: dict[ClusterAccess, BlockingCluster] = {}
 
 @contextlib.contextmanager
 def connected(access: ClusterAccess, *, patient: bool = False) -> Iterator[BlockingCluster]:
-    """A cluster, with what it knows from earlier uses in this process.
+    """A cluster, with the metadata of earlier uses in this process.
 
-    The first connection tries every address once, so that a wrong address is reported at once. Tasks are `patient`
-    and leave that out: their planning has reached the cluster a moment ago. Later losses are retried. Raises
-    `ConnectionLost`.
+    The first connection tries every address once, so that a wrong address is reported at once. Tasks are `patient` and
+    skip that: their planning has just reached the cluster. Later losses are retried. Raises `ConnectionLost`.
     """
     cluster = _idle.pop(access, None)
     if cluster is None:
@@ -106,7 +105,7 @@ def connected(access: ClusterAccess, *, patient: bool = False) -> Iterator[Block
     if not cluster.known and not patient:
         try:
             cluster.any()
-        except (OSError, WireError) as error:  # bytes that are no answer: the listener speaks TLS, or isn't Kafka's
+        except (OSError, WireError) as error:  # invalid bytes: the listener speaks TLS, or is not Kafka's
             cluster.close()
             raise ConnectionLost(
                 f"No broker of kafka.bootstrap.servers={access.bootstrap} can be reached with kafka.security.protocol="
@@ -124,12 +123,12 @@ def connected(access: ClusterAccess, *, patient: bool = False) -> Iterator[Block
 
 
 def options_of(servers: Servers) -> dict[str, str]:
-    """As the source and the sink take them: ``kafka.bootstrap.servers`` and the rest."""
+    """The options for the source and the sink: ``kafka.bootstrap.servers`` and the rest."""
     return {f"kafka.{name}": value for name, value in settings_of(servers).items()}
 
 
 def settings_of(servers: Servers) -> dict[str, str]:
-    """As a client takes them."""
+    """The options for a client."""
     return {"bootstrap.servers": servers} if isinstance(servers, str) else dict(servers)
 
 

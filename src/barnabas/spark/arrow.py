@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy
 
 CHUNK_BYTES: Final = 16 * 1024 * 1024
-"""Unpacked bytes after which a chunk is handed on: what a task holds of its partition at a time."""
+"""Unpacked bytes after which a chunk is passed on: a task holds this much of its partition at a time."""
 
 _HEADER: Final = pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())])
 _TYPES: Final[dict[str, Any]] = {
@@ -125,7 +125,7 @@ def _chunks(fetched: Fetched) -> Iterator[Fetched]:
         size = 0
         for batch in run:
             chunk.append(batch)
-            # A compressed batch counts as ten times as large: its size unpacked is not known yet.
+            # A compressed batch counts as ten times as large: its unpacked size is not known yet.
             size += batch[0].length if plain else 10 * batch[0].length
             if size >= CHUNK_BYTES:
                 yield Fetched(fetched.data, chunk)
@@ -174,7 +174,7 @@ def decode_plain(chunk: Fetched, wanted: OffsetRange, names: Sequence[str]) -> d
 def decode_compiled(
     chunk: Fetched, wanted: OffsetRange, names: Sequence[str], walk: RecordWalk | None = None
 ) -> dict[str, Any]:
-    """The same as `decode_plain`, by `walk` or what there is of it. Batches of magic 2 only. Raises `WireError`."""
+    """As `decode_plain`, by the compiled `walk`. Batches of magic 2 only. Raises `WireError`."""
     import numpy
 
     walk = walk or record_walk()
@@ -215,7 +215,7 @@ def decode_compiled(
 
 
 def _sections(chunk: Fetched) -> tuple[numpy.ndarray[Any, Any], numpy.ndarray[Any, Any]]:
-    """The bytes of the records, as they came or decompressed, and each batch's `SECTION_FIELDS`."""
+    """The bytes of the records, decompressed if needed, and each batch's `SECTION_FIELDS`."""
     import numpy
 
     described: list[tuple[int, ...]] = []
@@ -229,7 +229,7 @@ def _sections(chunk: Fetched) -> tuple[numpy.ndarray[Any, Any], numpy.ndarray[An
             unpacked.append(memoryview(decompress(header.compression, chunk.data[begin:end])))
             begin, stop = position, position + len(unpacked[-1])
             position = stop
-        # A record takes seven bytes or more: a count beyond that would only ask for memory.
+        # A record takes at least seven bytes: a larger count is false, and would only take memory.
         if header.record_count < 0 or header.record_count * 7 > stop - begin:
             raise WireError(f"a batch of {stop - begin} bytes says it has {header.record_count} records")
         append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else NO_APPEND_TIME

@@ -33,7 +33,7 @@ class AtLeastOnce(Deliverer):
         return TaskWrote(task=attempt.task)
 
     def commit(self, cluster: BlockingCluster, wrote: list[TaskWrote], attempt: Attempt) -> None:
-        """All rows are acknowledged already."""
+        """Does nothing: all rows are acknowledged already."""
 
     def abort(self, cluster: BlockingCluster, wrote: list[TaskWrote]) -> None:
-        """There is nothing that could take rows back."""
+        """Does nothing: written rows cannot be taken back."""

@@ -18,7 +18,7 @@ from barnabas.wire.records import TimestampType
 _SAMPLE_BYTES: Final = 64 * 1024
 _PATIENCE_MS: Final = 1000
 _ASKED_MAX: Final = 32
-"""Partitions whose oldest record is looked at for each batch, those that are furthest behind: a round trip each."""
+"""How many partitions, those furthest behind, are asked for their oldest unread record per batch: a round trip each."""
 
 
 def behind(
@@ -27,11 +27,11 @@ def behind(
     latest: Mapping[TopicPartition, int],
     options: SourceOptions,
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """By topic and partition, what a batch that ends at `read` leaves: ``{"orders": {"0": {"records": 5, "seconds":
+    """By topic and partition, the lag after a batch that ends at `read`: ``{"orders": {"0": {"records": 5, "seconds":
     2.5}}}``.
 
-    The seconds are the age of the first record that is left. They are left out where the broker does not tell it, and
-    beyond the first `_ASKED_MAX` partitions.
+    The seconds are the age of the first unread record. They are absent if the broker does not tell it, and beyond the
+    first `_ASKED_MAX` partitions.
     """
     left = {partition: end - read[partition] for partition, end in latest.items() if end > read.get(partition, end)}
     asked = heapq.nlargest(_ASKED_MAX, sorted(left), key=left.__getitem__)
@@ -52,7 +52,7 @@ def _age(
     try:
         written_ms = timestamp_at(cluster, partition, offset, options)
     except KafkaError:
-        return {}  # the batch that reads it says what is wrong
+        return {}  # the batch that reads it reports the error
     return {} if written_ms is None else {"seconds": max(0, now_ms - written_ms) / 1000}
 
 
@@ -61,9 +61,9 @@ def timestamp_at(
 ) -> int | None:
     """The timestamp of the batch that holds `offset`, no later than its record's own.
 
-    None where no record is there: it was deleted in this moment, or is a transaction's marker. Raises `KafkaError`.
+    None if there is no record: it has just been deleted, or is a transaction's marker. Raises `KafkaError`.
     """
-    from barnabas.spark.fetching import fetched  # costs a planner's process nothing where nothing is left
+    from barnabas.spark.fetching import fetched  # a planner's process without lag need not load it
 
     little = replace(options, fetch_bytes_max=_SAMPLE_BYTES, fail_on_data_loss=False)
     for part in fetched(cluster, OffsetRange(*partition, offset, offset + 1), little):

@@ -33,9 +33,9 @@ class Migrated(NamedTuple):
 
 
 def query_id(location: str) -> str | None:
-    """The id that a query keeps for as long as it has its checkpoint; Spark writes it before the query begins.
+    """The id that a query keeps with its checkpoint; Spark writes it before the query begins.
 
-    None where `location` is no directory of this machine (``hdfs:``, ``s3a:``), or holds no query's checkpoint.
+    None if `location` is no directory of this machine (``hdfs:``, ``s3a:``), or has no checkpoint of a query.
     """
     parts = urlsplit(location)
     if parts.scheme not in ("", "file"):

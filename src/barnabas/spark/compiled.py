@@ -20,7 +20,7 @@ COMPILED_VALUES_MIN: Final = 100_000
 
 _LOG: Final = logging.getLogger(__name__)
 _troubles: dict[str, str] = {}
-"""What kept a library from being loaded in this process: a failed import is not tried again, which costs as much."""
+"""Why a library could not be loaded in this process: a failed import is slow, and not tried again."""
 
 
 def takes_compiled(
@@ -43,8 +43,8 @@ def takes_compiled(
 
 
 def trouble_with_numba() -> str:
-    """Why numba cannot be used here, empty where it can: it is absent, or of a version that does not go with the numpy
-    or the Python that are here. Loads it, which takes a second of CPU."""
+    """Why numba cannot be used here, empty where it can: it is absent, or its version does not fit the installed numpy
+    or Python. Loads it, which takes a second of CPU."""
     if "numba" not in _troubles:
         try:
             import_module("numba")
@@ -56,8 +56,8 @@ def trouble_with_numba() -> str:
 
 
 def record_walk() -> RecordWalk:
-    """The extension in C where it was built: it costs a process nothing to have. Elsewhere, as where Barnabas came in a
-    zip, numba's, which takes a second of CPU to load. Raises ``ImportError`` where there is neither."""
+    """The extension in C if it was built: its load takes no time. Otherwise, as when Barnabas came in a zip, numba's,
+    which takes a second of CPU to load. Raises ``ImportError`` if there is neither."""
     if IS_BUILT:
         return RecordWalk(_kernel.columns, _kernel.headers)
     from barnabas.spark import kernels

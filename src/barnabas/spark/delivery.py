@@ -28,7 +28,7 @@ class Step(Enum):
     """The steps of a micro-batch, in their order: after each of them a process may die."""
 
     PLANNED = "planned"
-    """The driver has the sink's transactional id, and knows which batch is in."""
+    """The driver has the sink's transactional id, and knows which batch is committed."""
     WRITING = "writing"
     """A task has written some of its rows."""
     WRITTEN = "written"
@@ -40,7 +40,7 @@ class Step(Enum):
     ENDING = "ending"
     """With a transaction for each task: the first of them is committed."""
     ENDED = "ended"
-    """All is committed; Spark does not know it yet."""
+    """All is committed; Spark has not been told yet."""
 
 
 class Attempt(NamedTuple):
@@ -103,10 +103,10 @@ class Deliverer(ABC):
 
     @abstractmethod
     def abort(self, cluster: BlockingCluster, wrote: list[TaskWrote]) -> None:
-        """On the driver, when a task has failed or `commit` has raised: undoes nothing that is decided."""
+        """On the driver, when a task has failed or `commit` has raised: keeps a decided batch."""
 
     def begun(self, plan: DeliveryPlan, attempt: Attempt) -> TaskWrote:
-        """A task's message before it writes; `is_in` where the batch is in already, and nothing is left to do."""
+        """A task's message before it writes; `is_in` if the batch is committed already, with nothing left to do."""
         wrote = TaskWrote(attempt.query, attempt.task, plan)
         sink_id, take_over = self.options.sink_id, self.options.take_over
         wrote.is_in = is_in(plan.marker, attempt.query, attempt.batch, sink_id=sink_id, take_over=take_over)
@@ -131,9 +131,9 @@ class Deliverer(ABC):
         return TopicPartition(self.options.marker_topic, 0)
 
     def taken_over(self, cluster: BlockingCluster) -> DeliveryPlan:
-        """Takes the sink's transactional id, so that whoever wrote before is fenced, and then reads the marker.
+        """Takes the sink's transactional id, so that earlier writers are fenced, and then reads the marker.
 
-        In this order nobody else can move the marker after it is read, and it has all that a predecessor decided.
+        In this order no other writer can move the marker after it is read, and it has all decisions of predecessors.
         """
         options = self.options
         transaction = BlockingTransaction.initialized(
@@ -150,7 +150,7 @@ class Deliverer(ABC):
         return Marker.of(found[marked], self.options.sink_id)
 
     def mark(self, cluster: BlockingCluster, identity: TransactionIdentity, marker: Marker) -> BlockingTransaction:
-        """Puts the marker into the sink's transaction, which is still to be ended."""
+        """Adds the marker to the sink's transaction, which the caller ends."""
         transaction = self.transaction(cluster, identity)
         transaction.add_offsets(self.options.marker_group, {self.marker_partition: marker.committed()})
         return transaction
@@ -158,7 +158,7 @@ class Deliverer(ABC):
 
 @contextlib.contextmanager
 def explained(options: SinkOptions, what: str) -> Iterator[None]:
-    """Turns a broker's refusal into a `SinkError` that says what became of `what`, and what to do."""
+    """Turns a broker's refusal into a `SinkError` that tells the state of `what`, and the remedy."""
     try:
         yield
     except ProducerFenced as error:

@@ -20,7 +20,7 @@ from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.records import BatchHeader, batches, check_crc
 
 _VERSION_BY_NAME: Final = 12
-"""The newest that names topics instead of ids (KIP-516); every broker since 2.7 has it."""
+"""The newest version with topic names in place of ids (KIP-516); every broker since 2.7 has it."""
 _VERSION_BY_ID: Final = 13
 _FETCH_WAIT_MS: Final = 500
 _RETRY_PAUSE_S: Final = 0.1
@@ -51,8 +51,8 @@ def fetched(cluster: BlockingCluster, wanted: OffsetRange, options: SourceOption
 
     The next fetch is sent before an answer is yielded.
 
-    Raises `DataLoss` for records that are gone (unless ``failOnDataLoss`` is false), `KafkaError` for what the broker
-    refuses and for a CRC that is not that of its batch.
+    Raises `DataLoss` for lost records (unless ``failOnDataLoss`` is false), `KafkaError` for the broker's errors and
+    for a wrong CRC of a batch.
     """
     return _Fetching(cluster, wanted, options).run()
 
@@ -65,7 +65,7 @@ class _Fetching:
         self._position = wanted.start
         self._aborted = _Aborted()
         self._record_bytes = 0.0
-        """A record's mean size in the last answer; 0.0 before there is one."""
+        """A record's mean size in the last answer; 0.0 before the first."""
         self._last_progress = time.monotonic()
 
     def run(self) -> Iterator[Fetched]:
@@ -114,7 +114,7 @@ class _Fetching:
         try:
             return self._post(connection)
         except ConnectionLost:
-            return None  # asked again on a new connection
+            return None  # the caller asks again on a new connection
 
     def _post(self, connection: BlockingConnection) -> _Posted:
         wanted = self._wanted
@@ -141,7 +141,7 @@ class _Fetching:
         return _Posted(connection, connection.post(request, _VERSION_BY_ID if by_id else _VERSION_BY_NAME))
 
     def _fetch_bytes(self) -> int:
-        """Little more than what is left of the range: what lies behind it would be sent for nothing."""
+        """Little more than the rest of the range: bytes after it would be sent in vain."""
         if not self._record_bytes:
             return self._options.fetch_bytes_max
         left = int((self._wanted.end - self._position) * self._record_bytes * 1.125) + _SPARE_BYTES
@@ -167,7 +167,7 @@ class _Fetching:
         return readable
 
     def _recovered(self, code: ErrorCode) -> bool:
-        """Whether to go on after an error; False where the rest is lost and that is allowed. Raises otherwise."""
+        """Whether to go on after an error; False if the rest is lost and that is allowed. Raises otherwise."""
         partition = self._wanted.topic_partition
         if code in _LEADER_MOVED:
             self._wait(code.name)
@@ -216,7 +216,7 @@ class _Aborted:
 
     def __init__(self) -> None:
         self._waiting: list[tuple[int, int]] = []
-        """First offset and producer id of those that begin further on, in order."""
+        """First offset and producer id of the transactions that begin further on, in order."""
         self._open: set[int] = set()
 
     def announce(self, transactions: Sequence[Any]) -> None:
@@ -224,7 +224,7 @@ class _Aborted:
         self._waiting = sorted((transaction.first_offset, transaction.producer_id) for transaction in transactions)
 
     def covers(self, header: BatchHeader) -> bool:
-        """Asked of each batch in turn, markers too: one may be all that compaction has left of its transaction."""
+        """To be called for each batch in order, markers too: compaction may have left a transaction's marker alone."""
         while self._waiting and self._waiting[0][0] <= header.last_offset:
             _, producer_id = self._waiting.pop(0)
             self._open.add(producer_id)

@@ -52,7 +52,7 @@ class Pushed:
     timestamp_min_ms: int | None = None
 
     def with_filters(self, filters: Iterable[Filter]) -> tuple[Self, list[Filter]]:
-        """With `filters` as well, and those that Spark has to apply itself."""
+        """The options with `filters` added, and the filters that Spark has to apply itself."""
         pushed, left = self, []
         for given in filters:
             name = given.attribute[0] if len(getattr(given, "attribute", ())) == 1 else None
@@ -107,7 +107,7 @@ class Pushed:
     def first_offsets(
         self, cluster: BlockingCluster, chosen: Mapping[TopicPartition, tuple[int, int]]
     ) -> dict[TopicPartition, int]:
-        """Where the lower bound on the timestamp lets each partition begin; nothing where there is no bound."""
+        """The offset at which each partition begins by the lower bound on the timestamp; empty without a bound."""
         wanted = [partition for partition in chosen if self.takes(partition)]
         if self.timestamp_min_ms is None or not wanted:
             return {}

@@ -15,7 +15,7 @@ from barnabas.wire.messages.offset_commit import OffsetCommitRequest
 def commit_offsets(cluster: BlockingCluster, group: str, offsets: Mapping[TopicPartition, int]) -> None:
     """Commits for a group without members (generation -1, as ``kafka-consumer-groups --reset-offsets`` does).
 
-    Raises `KafkaError`: UNKNOWN_MEMBER_ID where the group has consumers of its own, GROUP_AUTHORIZATION_FAILED,
+    Raises `KafkaError`: UNKNOWN_MEMBER_ID if the group has consumers of its own, GROUP_AUTHORIZATION_FAILED,
     TOPIC_AUTHORIZATION_FAILED.
     """
     topics: dict[str, list[Any]] = {}
@@ -43,7 +43,7 @@ def commit_offsets(cluster: BlockingCluster, group: str, offsets: Mapping[TopicP
 
     try:
         cluster.retrying(attempt)
-    except KafkaError as error:  # from the coordinator or, where the group is forbidden, from the search for it
+    except KafkaError as error:  # from the coordinator or, without permission for the group, from its look-up
         raise KafkaError(error.code, _refused(group, error)) from None
 
 

@@ -24,7 +24,7 @@ def lag(query: Any) -> dict[TopicPartition, int]:
 
 
 def lag_of(sources: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, int]:
-    """The same of a progress's ``sources``, as a ``StreamingQueryListener`` gets them."""
+    """As above, from a progress's ``sources``, as a ``StreamingQueryListener`` gets them."""
     found: dict[TopicPartition, int] = {}
     for source in sources:
         end, latest = _offsets(source["endOffset"]), _offsets(source["latestOffset"])
@@ -36,14 +36,14 @@ def lag_of(sources: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, int]:
 
 
 def seconds_of(sources: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, float]:
-    """How old the first record that was not read is, of each partition in a progress's ``sources``: 0.0 where all were.
+    """The age of the first unread record of each partition in a progress's ``sources``; 0.0 if all are read.
 
-    Partitions are left out whose broker did not tell, and those beyond the ones that are furthest behind.
+    Partitions whose broker did not tell are left out, as are those beyond the ones furthest behind.
     """
     found: dict[TopicPartition, float] = {}
     for source in sources:
         behind = lag_of([source])
-        latest = _written(source["latestOffset"]) if behind else {}  # another source's may be anything
+        latest = _written(source["latestOffset"]) if behind else {}  # another source's may have any form
         for partition, records in behind.items():
             told = latest[partition.topic].get("behind", {}).get(str(partition.partition), {})
             if "seconds" in told or not records:
@@ -65,7 +65,7 @@ def attach(spark: Any) -> None:
 
 
 def _offsets(text: Any) -> Mapping[str, TopicOffsets]:
-    """{} for another source's offset, and for none."""
+    """{} for another source's offset, and without one."""
     try:
         return offsets_from_json(_written(text))
     except (ValueError, AttributeError):

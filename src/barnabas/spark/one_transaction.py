@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from barnabas.spark.sink_encoding import Encoder
 
 KEYLESS_RUN: Final = 1_000
-"""How many rows without key and partition go to one partition before the next: the same in every attempt."""
+"""How many rows without key and partition go to one partition before the next one: the same in every attempt."""
 _POLL_S: Final = 0.05
 
 
@@ -54,7 +54,7 @@ class OneTransaction(Deliverer):
         with explained(self.options, "The micro-batch"):
             plan = self.taken_over(cluster)
         if plan.marker is not None and plan.marker.decided:
-            # An earlier run had ``exactly-once-by-task``, and may not have committed all that it decided.
+            # An earlier run had ``exactly-once-by-task``, and may have left decided transactions uncommitted.
             return TaskTransactions(self.options).plan(cluster)
         return plan
 
@@ -94,8 +94,8 @@ class OneTransaction(Deliverer):
     def _check(self, transaction: BlockingTransaction, counts: dict[TopicPartition, int], batch: int) -> None:
         """Raises `SinkError` unless every partition has the rows that were counted, and no more.
 
-        An attempt that failed, or that Spark gave up and that still writes, can have left other rows than the counted
-        attempt wrote, but only where a query gives other rows when it computes a batch again.
+        An attempt that failed, or that Spark gave up but still writes, can have left rows that differ from the counted
+        attempt's, but only if a query computes a batch differently the second time.
         """
         written = transaction.written(counts)
         for partition, count in counts.items():
@@ -118,7 +118,7 @@ class OneTransaction(Deliverer):
     def abort(self, cluster: BlockingCluster, wrote: list[TaskWrote]) -> None:
         plan = next((task.plan for task in wrote if not task.is_in), None)
         if plan is None:
-            return  # the next run aborts what is open, or its timeout does
+            return  # the next run aborts the open transaction, or its timeout does
         with explained(self.options, "The micro-batch"):
             self.transaction(cluster, plan.identity).end(committed=False)
 
@@ -167,12 +167,12 @@ class _Rows:
         self._own: dict[TopicPartition, Counter[_Content]] = {}
         """In a repeated attempt: all rows of the task, by `_held`."""
         self._earlier: dict[TopicPartition, Counter[_Content]] = {}
-        """In a repeated attempt: the rows that earlier ones wrote and that are not found again yet, by `_held`."""
+        """In a repeated attempt: the earlier attempts' rows that it has not met yet, by `_held`."""
 
     def write(self, batches: Iterable[pyarrow.RecordBatch], attempt: Attempt) -> None:
         again = attempt.number > 0
         for batch in batches:
-            # A repeated attempt looks for each row among those that are there, so it takes them one by one.
+            # A repeated attempt looks for each row among the written ones, so it takes rows one by one.
             if self._encoder is None and not again:
                 self._encoder = encoder_for(batch, self._producer, self._options)
             if self._encoder is not None:
@@ -225,7 +225,7 @@ class _Rows:
                 encoder.append(target, columns, rows)
 
     def _begin(self, target: TopicPartition, *, again: bool) -> None:
-        """Before the first row of a partition: finds what this micro-batch has there. Raises `SinkError`."""
+        """Before the first row of a partition: finds this micro-batch's rows there. Raises `SinkError`."""
         self._producer.check_partition(*target)
         self._counts[target] = 0
         written = self._transaction.written([target]).get(target)
@@ -233,7 +233,7 @@ class _Rows:
             self._own[target] = Counter()
             self._earlier[target] = Counter() if written is None else self._read(target, written)
         elif written is not None:
-            # Another task wrote it, or the stage's run before, which may still go on and count: rows would mix.
+            # Another task wrote there, or an earlier run of the stage, which may still go on and count: rows would mix.
             raise self._differs(target)
         if written is not None:
             self._producer.resume(target, written.last_sequence + 1)
@@ -289,10 +289,10 @@ def _records(
     identity: TransactionIdentity,
     options: SinkOptions,
 ) -> Iterator[tuple[Record, TimestampType]]:
-    """What a partition has of the transaction, in the order of the sequences, up to `written.last_sequence`; and whose
-    each record's time is.
+    """The transaction's records in a partition, in the order of the sequences, up to `written.last_sequence`; and the
+    kind of each record's timestamp.
 
-    Raises `SinkError` where the rows do not become readable in time: they are not replicated, and may be lost.
+    Raises `SinkError` if the rows do not become readable in time: they are not replicated, and may be lost.
     """
     source = replace(
         SourceOptions.parse({"kafka.bootstrap.servers": options.access.bootstrap, "subscribe": target.topic}),

@@ -70,7 +70,7 @@ _NAMES: Final = (
 _KNOWN: Final = {name.lower(): name for name in _NAMES}
 _GROUP_PREFIX: Final = "barnabas-spark"
 AUTOMATIC_GROUP: Final = re.compile(rf"{_GROUP_PREFIX}-[0-9a-f]{{12}}")
-"""The group of a stream for which neither ``groupId`` nor ``groupIdPrefix`` was set."""
+"""The group of a stream with neither ``groupId`` nor ``groupIdPrefix``."""
 _DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|h|d)?")
 _MILLISECONDS: Final = {None: 1, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -81,12 +81,12 @@ class SourceOptions:
     subscribe: tuple[str, ...]
     subscribe_pattern: str | None
     internal_topics: bool
-    """Whether a pattern's matches may be internal: ``__consumer_offsets``, ``__transaction_state``."""
+    """Whether a pattern may match internal topics: ``__consumer_offsets``, ``__transaction_state``."""
     assign: tuple[TopicPartition, ...]
     starting: Positions | None
     ending: Positions | None
     late_start_is_latest: bool
-    """A starting timestamp that is younger than every record: the end (True) or an error."""
+    """Whether a starting timestamp after every record stands for the end; if not, it is an error."""
     min_partitions: int | None
     max_records: int | None
     max_records_trigger: int | None
@@ -99,7 +99,7 @@ class SourceOptions:
     isolation_level: int
     fetch_bytes_max: int
     group_id: str | None
-    """Where a stream's offsets are committed; None where they are not."""
+    """The group for which a stream's offsets are committed; None if they are not."""
     decoder: str
     value: ValueFormat
 
@@ -114,7 +114,7 @@ class SourceOptions:
             raise ValueError(f"Exactly one of subscribe, subscribePattern and assign is needed; {len(chosen)} are set.")
         subscription = f"{chosen[0]}={given[chosen[0]]}"
         if not given[chosen[0]].strip(" ,"):
-            # A pattern of nothing is found in every name, a list of nothing reads nothing and says nothing.
+            # An empty pattern would match every name, and an empty list would silently read nothing.
             raise ValueError(f"Option {_KNOWN[chosen[0]]} is empty: it names what is read.")
         prefix = given.get("groupidprefix") or _GROUP_PREFIX
         group_id = given.get("groupid") or given.get("kafka.group.id") or _group_of(subscription, prefix)
@@ -147,7 +147,7 @@ class SourceOptions:
         )
 
     def for_batch(self) -> Self:
-        """With a batch's defaults. Raises ``ValueError`` where nothing could ever be read."""
+        """The options with a batch's defaults. Raises ``ValueError`` if nothing could ever be read."""
         starting = self.starting or Positions(EARLIEST, {})
         ending = self.ending or Positions(LATEST, {})
         if starting.mentions(LATEST):
@@ -162,7 +162,7 @@ class SourceOptions:
         return replace(self, starting=starting, ending=ending)
 
     def for_stream(self) -> Self:
-        """With a stream's defaults. Raises ``ValueError`` for what a stream can't have."""
+        """The options with a stream's defaults. Raises ``ValueError`` for an option that a stream cannot have."""
         if self.ending is not None:
             raise ValueError("Options that begin with ending are for batch reads: a stream has no end.")
         if self.filter_pushdown:
@@ -183,7 +183,7 @@ class SourceOptions:
         return ", ".join(f"`{name}` {types[name]}" for name in self.columns)
 
     def check_schema(self, schema: StructType) -> None:
-        """Raises ``ValueError`` for a schema given to the reader that has other columns than the source, or types."""
+        """Raises ``ValueError`` for a schema given to the reader whose columns or types are not the source's."""
         available = {**COLUMNS, HEADERS[0]: HEADERS[1]}
         if self.value.kind == "string":
             available["value"] = "string"
@@ -211,7 +211,7 @@ def option_names() -> tuple[str, ...]:
 
 
 def _group_of(subscription: str, prefix: str) -> str:
-    """The same for every run of the same subscription, so that lag has one place where it is seen."""
+    """The group is the same for every run of the same subscription, so that its lag is seen in one place."""
     return f"{prefix}-{sha256(subscription.encode()).hexdigest()[:12]}"
 
 
@@ -282,7 +282,7 @@ def _flag(given: Mapping[str, str], name: str, default: bool) -> bool:
 
 
 def _word(given: Mapping[str, str], name: str, words: tuple[str, ...]) -> str:
-    """One of `words`; the first where the option is not set."""
+    """One of `words`; the first if the option is not set."""
     word = given.get(name, words[0]).lower()
     if word not in words:
         raise ValueError(f"Option {_KNOWN[name]} is {given[name]!r}: it takes {', '.join(words[:-1])} or {words[-1]}.")

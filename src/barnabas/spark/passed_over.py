@@ -55,7 +55,7 @@ _CLIENTS: Final = frozenset(
         "socket.connection.setup.timeout.ms",
     )
 )
-"""Consumers' and producers': a job often has one mapping of options for what it reads and for what it writes."""
+"""Options of both consumers and producers: a job often has one mapping for its source and its sink."""
 _SOURCES_OWN: Final = frozenset(
     f"kafka.{name}"
     for name in ("auto.offset.reset", "fetch.max.bytes", "group.id", "isolation.level", "max.partition.fetch.bytes")
@@ -81,7 +81,7 @@ _OF_TABLES: Final = frozenset(
 )
 """What Spark adds to the options of a table in its catalog (``CREATE TABLE .. USING barnabas``)."""
 _AGAIN: Final = "option."
-"""The prefix of the table's own options where Spark hands them over a second time."""
+"""The prefix of the table's own options, which Spark passes a second time."""
 
 _warned: set[str] = set()
 
@@ -94,7 +94,7 @@ def given_by_user(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_names(given: Iterable[str], known: Mapping[str, str], without_effect: Set[str], reader: str) -> None:
-    """Warns of options in `without_effect`. Raises ``ValueError`` where others of `given` are not `known` to `reader`.
+    """Warns of options in `without_effect`. Raises ``ValueError`` if others of `given` are not `known` to `reader`.
 
     `known` has the option's spelling by its lower-case name.
     """
@@ -107,7 +107,7 @@ def check_names(given: Iterable[str], known: Mapping[str, str], without_effect: 
 
 
 def _warn_of(names: Iterable[str]) -> None:
-    """Says once in this process that `names` were given and have no effect."""
+    """Warns once per process that `names` were given and have no effect."""
     new = sorted(set(names) - _warned)
     if new:
         _warned.update(new)

@@ -40,7 +40,7 @@ class DataLoss(RuntimeError):
 
 
 def lost(what: OffsetRange, why: str) -> str:
-    """The sentence about records that were to be read and are not there."""
+    """The sentence about records that were to be read and are gone."""
     return (
         f"{what.topic_partition}: offsets {what.start} to {what.end - 1} are gone, because {why}. Set "
         "failOnDataLoss=false to go on without them."
@@ -148,16 +148,16 @@ def _pieces(whole: OffsetRange, count: int) -> list[OffsetRange]:
 def admitted(
     starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], max_records: int
 ) -> dict[TopicPartition, int]:
-    """Ends of a micro-batch of at most `max_records`, in proportion to what waits (Spark's ``rateLimit``).
+    """Ends of a micro-batch of at most `max_records`, in proportion to the waiting records (Spark's ``rateLimit``).
 
-    Where something waits, something is admitted: the sum is `max_records` exactly, or all there is.
+    If records wait, some are admitted: the sum is exactly `max_records`, or all of them.
     """
     waiting = {partition: max(0, end - starts.get(partition, end)) for partition, end in ends.items()}
     total = sum(waiting.values())
     if total <= max_records:
         return dict(ends)
     shares = {partition: count * max_records // total for partition, count in waiting.items()}
-    # What rounding leaves goes to the partitions with the largest remainders, so that one record a batch is enough.
+    # The rest after rounding goes to the partitions with the largest remainders, so that even one record a batch works.
     left = max_records - sum(shares.values())
     for partition in sorted(waiting, key=lambda name: (-(waiting[name] * max_records % total), name))[:left]:
         shares[partition] += 1
@@ -171,8 +171,8 @@ class TopicOffsets:
     topic_id: Uuid
     next_offsets: Mapping[int, int]
     first: Mapping[int, int] | None = None
-    """Only in the initial offset and in the end of the first batch. Spark asks for the initial offset again when it
-    repeats that batch, and by then "latest" would be another one."""
+    """Set only in the initial offset and in the end of the first batch. Spark asks for the initial offset again when it
+    repeats that batch, and by then "latest" would have moved."""
 
     @property
     def initial(self) -> bool:
@@ -186,7 +186,7 @@ def by_topic(
 ) -> dict[str, TopicOffsets]:
     """`firsts`: for topics whose first batch this is, the offsets where it began.
 
-    A pattern may take thousands of topics: each partition is looked at once.
+    A pattern may match thousands of topics: each partition is looked at once.
     """
     mine: dict[str, list[TopicPartition]] = {}
     for place in offsets:
@@ -215,7 +215,7 @@ def offsets_to_json(topics: Mapping[str, TopicOffsets]) -> dict[str, Any]:
 def offsets_from_json(written: Mapping[str, Any]) -> dict[str, TopicOffsets]:
     """The inverse. Takes the official connector's ``{"orders": {"0": 15}}`` as well, which has no topic ids.
 
-    Raises ``ValueError`` for what neither of the two wrote.
+    Raises ``ValueError`` for other text.
     """
     try:
         return {

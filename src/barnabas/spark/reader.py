@@ -58,7 +58,7 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
     def _chosen(
         self, cluster: BlockingCluster, now: dict[TopicPartition, Bounds]
     ) -> dict[TopicPartition, tuple[int, int]]:
-        """Start and end of each partition as the options have them. Raises `DataLoss`."""
+        """Start and end of each partition by the options. Raises `DataLoss`."""
         options = self._options
         assert options.starting is not None
         assert options.ending is not None
@@ -82,7 +82,7 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
         }
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        # Spark makes one partition of its own where `partitions` found nothing to read.
+        # Spark makes one partition of its own if `partitions` found nothing to read.
         return read_range(partition, self._options, self._schema)
 
 
@@ -102,7 +102,7 @@ def read_range(partition: InputPartition, options: SourceOptions, schema: Struct
     """One task: the Arrow batches of one `RangePartition`."""
     if not isinstance(partition, RangePartition):
         return
-    # Not at the top: the planner's processes need none of it.
+    # Imported here: the planner's processes do not need it.
     from barnabas.spark.arrow import Columns, record_batches
     from barnabas.spark.compiled import IS_BUILT, takes_compiled
     from barnabas.spark.fetching import fetched

@@ -7,13 +7,13 @@ from typing import Final
 
 __all__ = ["reason"]
 
-# The last line of a Python traceback, as the JVM hands it on: the error's class, and what it says.
+# The last line of a Python traceback, as the JVM passes it on: the error's class and message.
 _RAISED: Final = re.compile(r"^\s*(?:(?:[A-Za-z_]\w*\.)+[A-Z]\w*|[A-Z]\w*(?:Error|Exception)): (.+?)\s*$", re.MULTILINE)
-# A Java exception, as Py4J tells it, and those below it.
+# A Java exception, as Py4J shows it, and its causes.
 _CAUSES: Final = re.compile(r"^(?:Caused by)?: (?:[\w.$]+: )?(.+)$", re.MULTILINE)
 # Where Spark speaks with the process of a query's source, and the other end of the socket is gone: with no request left
 # (Java has no message for the end of a stream), with one that was not read yet (`Connection reset`) or half written
-# (`Broken pipe`, in the machine's language). So the place tells it, and no message.
+# (`Broken pipe`, in the machine's language). So the place identifies it, not a message.
 _SOURCE_GONE: Final = re.compile(
     r"^(?:Caused by: )?java\.(?:io\.EOFException|io\.IOException|net\.SocketException)\b.*\n"
     r"(?:\s+at (?:java\.base/|org\.apache\.spark\.api\.python\.PythonWorkerUtils).*\n)*"
@@ -27,12 +27,12 @@ _KILLED: Final = (
 
 
 def reason(error: BaseException) -> str:
-    """What this source or sink said in Python; else the JVM's deepest cause that is a sentence, of one line."""
+    """The Python error of this source or sink; else the JVM's deepest cause that is a sentence, in one line."""
     text = str(error)
     raised = _RAISED.findall(text.partition("Caused by:")[0])
     if "Traceback (most recent call last)" in text and raised:
         return str(raised[-1])
-    trace = str(getattr(getattr(error, "_cause", None), "_stackTrace", ""))  # PySpark shows it in no public way
+    trace = str(getattr(getattr(error, "_cause", None), "_stackTrace", ""))  # PySpark has no public attribute for it
     if _SOURCE_GONE.search(trace):
         return _KILLED
     causes = [cause for cause in _CAUSES.findall(text) if " " in cause]

@@ -46,7 +46,7 @@ def writer_of(spark: Any) -> type[Any]:
 
 
 def _chosen(writer: Any) -> tuple[str | None, str | None]:
-    """Format and mode that a writer has so far."""
+    """The format and mode that a writer has so far."""
     if hasattr(writer, "_jwrite"):
         return str(writer._jwrite.source()), str(writer._jwrite.curmode())
     return writer._write.source, writer._write.mode

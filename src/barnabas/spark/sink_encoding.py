@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 KEYLESS: Final = -1
 """The target of a row that has neither a partition nor a key."""
 _VARINT_BYTES_MAX: Final = 5
-"""What a length or a count takes at most."""
+"""The most bytes of a length or a count."""
 
 
 class Column(NamedTuple):
@@ -66,7 +66,7 @@ class TopicRows(NamedTuple):
     tails: Array
     tail_ends: Array
     partitions: Any
-    """As Arrow has them, or None."""
+    """The Arrow columns, or None."""
     key_array: Any
 
     @classmethod
@@ -102,9 +102,9 @@ def by_topic(batch: pyarrow.RecordBatch, options: SinkOptions) -> Iterator[tuple
 
 
 def targets(columns: TopicRows, topic: str, producer: BlockingProducer) -> Array:
-    """The partition of each row: the one it names, the one that Kafka's partitioner gives its key, or `KEYLESS`.
+    """The partition of each row: the one it names, the one of its key by Kafka's partitioner, or `KEYLESS`.
 
-    Raises ``ValueError`` for a partition that the topic doesn't have, `KafkaError` for a topic that is not there.
+    Raises ``ValueError`` for a partition that the topic doesn't have, `KafkaError` for a topic that doesn't exist.
     """
     count = producer.partition_count(topic)
     rows = len(columns.timestamps)
@@ -172,7 +172,7 @@ class Encoder:
         self._open_bytes = 0
 
     def send(self, batch: pyarrow.RecordBatch, options: SinkOptions) -> None:
-        """Rows that go where they say, or where Kafka's partitioner sends them. Raises as `targets` and `by_topic`."""
+        """Rows with a partition of their own, or that of Kafka's partitioner. Raises as `targets` and `by_topic`."""
         for topic, columns in by_topic(batch, options):
             for partition, rows in grouped(targets(columns, topic, self._producer)):
                 if partition == KEYLESS:
@@ -226,14 +226,14 @@ class Encoder:
         )
 
     def flush(self) -> None:
-        """Sends what is open, and returns when all is acknowledged."""
+        """Sends the open batches, and returns when all rows are acknowledged."""
         for target in list(self._open):
             self._send(target, full=False)
         self._producer.flush()
 
 
 def _tails(headers: Any) -> tuple[Array, Array]:
-    """Each row's headers one after another, and where they end (a 0 in front); nothing where no row has any."""
+    """Each row's headers one after another, and where they end (a 0 in front); empty if no row has any."""
     if headers is None:
         return _numbers(None, numpy.uint8), _fixed(numpy.zeros(0, numpy.int64))
     entries = check_headers(headers)
@@ -259,6 +259,6 @@ def _numbers(buffer: Any, kind: Any) -> Array:
 
 
 def _fixed(array: Array) -> Array:
-    """The array, read-only as all are that the kernels read: for another type numba would compile once more."""
+    """The array, read-only like all that the kernels read: for another type numba would compile once more."""
     array.flags.writeable = False
     return array

@@ -36,11 +36,11 @@ class Marker(NamedTuple):
     query: str
     batch: int
     decided: tuple[TaskTransaction, ...] = ()
-    """Tasks' transactions that are still to be committed, if need be by the next run; empty once they are."""
+    """Tasks' transactions that have yet to be committed, if necessary by the next run; empty once they are."""
 
     @classmethod
     def of(cls, committed: CommittedOffset, sink_id: str) -> Self | None:
-        """None where no batch is in. Raises `SinkError` for an offset that no sink has committed."""
+        """The marker; None before the first batch. Raises `SinkError` for an offset that no sink has committed."""
         if committed.offset == NO_OFFSET:
             return None
         try:
@@ -67,7 +67,7 @@ def successor(marker: Marker | None, query: str, batch: int, decided: Sequence[T
 
 
 def is_in(marker: Marker | None, query: str, batch: int, *, sink_id: str, take_over: bool) -> bool:
-    """Whether the micro-batch is in already. Raises `SinkError` where that cannot be told, or is not this query's."""
+    """Whether the micro-batch is committed already. Raises `SinkError` if unknown, or another query's."""
     if marker is not None and marker.query == query:
         if batch < marker.batch:
             raise SinkError(

@@ -25,7 +25,7 @@ COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "headers": ("array<struct<key:string,value:binary>>",),
     "timestamp": ("timestamp",),
 }
-"""What a row may hold, with the Spark types it may have; `value` is needed. Other columns are left out."""
+"""The columns of a row, with their allowed Spark types; `value` is required. Other columns are left out."""
 TRANSACTION_TIMEOUT_MS: Final = 600_000
 """How long a micro-batch may write. Below the 15 minutes that brokers allow by default."""
 
@@ -60,16 +60,16 @@ class Delivery(Enum):
     EXACTLY_ONCE = "exactly-once"
     """One transaction for a micro-batch; each target partition is written by one task."""
     EXACTLY_ONCE_BY_TASK = "exactly-once-by-task"
-    """A transaction for each task, and a marker that says which are decided; any task may write anywhere."""
+    """A transaction for each task, and a marker with the decided ones; any task may write to any partition."""
     AT_LEAST_ONCE = "at-least-once"
-    """No transactions: what a failed batch has written stays, and is written again."""
+    """No transactions: the rows of a failed batch stay, and are written again."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
     access: ClusterAccess
     topic: str | None
-    """Where all rows go; None where each names its topic."""
+    """The topic of all rows; None if each row names its own."""
     delivery: Delivery
     sink_id: str
     take_over: bool
@@ -81,7 +81,7 @@ class SinkOptions:
     delivery_timeout_ms: int
     transaction_timeout_ms: int
     columns: tuple[str, ...]
-    """Those of `COLUMNS` that the rows have."""
+    """The columns of `COLUMNS` that the rows have."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str], schema: StructType, *, streaming: bool) -> Self:
@@ -134,7 +134,7 @@ class SinkOptions:
 
     @property
     def marker_group(self) -> str:
-        """The group whose offset for partition 0 of `marker_topic` tells which micro-batch is in."""
+        """The group whose offset for partition 0 of `marker_topic` names the last committed micro-batch."""
         return f"{MARKER_GROUP_PREFIX}{self.sink_id}"
 
 
@@ -168,7 +168,7 @@ def _delivery(given: Mapping[str, str], *, streaming: bool) -> Delivery:
 
 
 def _only(given: Mapping[str, str], name: str, words: tuple[str, ...]) -> str:
-    """One of `words`; the first where the option is not set."""
+    """One of `words`; the first if the option is not set."""
     word = given.get(name, words[0]).lower()
     if word not in words:
         raise ValueError(f"Option {_KNOWN[name]} is {given[name]!r}: it takes {' or '.join(words)}.")

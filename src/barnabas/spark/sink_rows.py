@@ -25,7 +25,7 @@ class SinkRow(NamedTuple):
 
 
 def rows_of(batch: pyarrow.RecordBatch, options: SinkOptions) -> Iterator[SinkRow]:
-    """Raises ``ValueError`` for a row that names no topic where the option doesn't either, or a header without key."""
+    """Raises ``ValueError`` for a row without a topic if the option is not set either, or a header without key."""
     import pyarrow
 
     count = batch.num_rows

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from barnabas.spark.sink_encoding import Encoder
 
 _rows_here = 0
-"""What the tasks of this process have written: workers stay for many of them."""
+"""How much the tasks of this process have written: a worker runs many of them."""
 
 
 def encoder_for(batch: pyarrow.RecordBatch, producer: BlockingProducer, options: SinkOptions) -> Encoder | None:
-    """What encodes the rows of `batch` and all that come after it; None while plain Python does.
+    """The encoder for the rows of `batch` and all later ones; None while plain Python encodes them.
 
     Raises ``ValueError`` for the option ``encoder=compiled`` without numba.
     """
@@ -45,7 +45,7 @@ class Sending:
         self._encoder: Encoder | None = None
 
     def send(self, batch: pyarrow.RecordBatch) -> None:
-        """Raises ``ValueError`` for a row that can't be a record, `KafkaError` for what the brokers refuse."""
+        """Raises ``ValueError`` for a row that cannot be a record, `KafkaError` for the brokers' refusals."""
         if self._encoder is None:
             self._encoder = encoder_for(batch, self._producer, self._options)
         if self._encoder is not None:

@@ -28,7 +28,7 @@ class RecordSizes:
         max_bytes: int,
         options: SourceOptions,
     ) -> int:
-        """How many of the records that wait have about `max_bytes` together; at least one."""
+        """How many of the waiting records have about `max_bytes` together; at least one."""
         waiting = {
             partition: ends[partition] - starts[partition] for partition in ends if ends[partition] > starts[partition]
         }
@@ -45,7 +45,7 @@ class RecordSizes:
         from barnabas.spark.fetching import fetched
 
         little = replace(options, fetch_bytes_max=_SAMPLE_BYTES, fail_on_data_loss=False)
-        # One record, so that nothing more is asked for: the batches that hold it come whole.
+        # Asks for one record only: its batch comes whole.
         for sample in fetched(cluster, OffsetRange(*partition, start, start + 1), little):
             if sample.batches:
                 records = sum(header.last_offset_delta + 1 for header, _, _ in sample.batches)

@@ -60,7 +60,7 @@ class BarnabasDataSource(DataSource):  # type: ignore[misc]
         return reader(self._source_options(schema), schema)
 
     def _source_options(self, schema: StructType) -> SourceOptions:
-        """Raises ``ValueError`` where a schema that the user gave is not one of the source's."""
+        """Raises ``ValueError`` if the user's schema is not one of the source's."""
         from barnabas.spark.options import SourceOptions
 
         keep_libraries()

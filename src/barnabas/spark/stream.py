@@ -63,7 +63,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self._options = options.for_stream()
         self._schema = schema
         self._target: dict[TopicPartition, int] | None = None
-        """With ``availableNow``: where the query ends."""
+        """With ``availableNow``: the offsets at which the query ends."""
         self._latest: dict[str, TopicOffsets] | None = None
         self._behind: dict[str, dict[str, Any]] = {}
         self._committed: dict[str, Any] | None = None
@@ -74,9 +74,9 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     # -------------------------------------------------------------------------------------------- which offsets
 
     def initialOffset(self) -> dict[str, Any]:
-        """Nothing where the options name no start: what is wrong with them is said when a new query's batch is planned.
+        """Empty if the options name no valid start: the error is raised when a new query's batch is planned.
 
-        A first batch that is repeated begins where its end says, and not here; its topics may have changed meanwhile.
+        A repeated first batch begins where its end says, not here; its topics may have changed meanwhile.
         """
         self._wrong_start = None
         try:
@@ -111,8 +111,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     def _next_end(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begun = offsets_from_json(start)
         if not all(topic.initial for topic in begun.values()):
-            # Whatever ends here has been processed: batches come one after another. Spark calls `commit` one trigger
-            # later, and for the last batch of a query with availableNow never.
+            # All records before this offset have been processed: batches come one after another. Spark calls `commit`
+            # one trigger later, and never for the last batch of a query with availableNow.
             self.commit(start)
         with connected(self._options.access) as cluster:
             topic_ids = covered(cluster, self._options)
@@ -136,13 +136,13 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     def _starts(
         self, begun: Mapping[str, TopicOffsets], topic_ids: Mapping[TopicPartition, Uuid]
     ) -> dict[TopicPartition, int]:
-        """Where each partition goes on: a new one, or one of a topic made anew, begins at its first record.
+        """The next offset of each partition: a new one, or one of a recreated topic, begins at its first record.
 
-        A topic that was subscribed to and is gone, or made anew, is data loss.
+        A subscribed topic that is deleted or recreated is data loss.
         """
         gone = sorted(set(begun) - {partition.topic for partition in topic_ids})
         if gone and self._options.fail_on_data_loss:
-            # A pattern is looked for among the topics that the user may describe.
+            # A pattern is matched with the topics that the user may describe.
             hidden = (
                 ", or this user has no DESCRIBE permission on it any more" if self._options.subscribe_pattern else ""
             )
@@ -167,15 +167,15 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         }
 
     def _ends(self, cluster: BlockingCluster, starts: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Where partitions end. What a query has read of open transactions, before it was to read what is committed
-        alone, is read: such a partition ends there."""
+        """Where partitions end. If a query has read open transactions, before it was switched to committed reads, those
+        records count as read: such a partition ends after them."""
         now = ends(cluster, starts, self._options)
         return now | self._read_of_open_transactions(cluster, now, starts)
 
     def _read_of_open_transactions(
         self, cluster: BlockingCluster, now: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """Where partitions end that end before what was read of them: no further back than records are."""
+        """The ends of partitions that end before the offsets read of them, but not before their first records."""
         read = [partition for partition in now if now[partition] < starts[partition]]
         written = ends(cluster, read, replace(self._options, isolation_level=READ_UNCOMMITTED))
         return {partition: min(written[partition], starts[partition]) for partition in read}
@@ -183,7 +183,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     def _not_beyond(
         self, now: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """Where to go on; `DataLoss` where a partition ends before what was read of it."""
+        """The next offsets; `DataLoss` if a partition ends before the offset read of it."""
         shrunk = sorted(partition for partition in now if now[partition] < starts[partition])
         if shrunk and self._options.fail_on_data_loss:
             partition = shrunk[0]
@@ -196,7 +196,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     def _until_target(
         self, now: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """Ends that are not behind the target; a partition that is younger than the target is not read at all."""
+        """Ends that are not after the target; a partition that is newer than the target is not read at all."""
         assert self._target is not None
         return {partition: min(end, self._target.get(partition, starts[partition])) for partition, end in now.items()}
 
@@ -234,7 +234,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return ReadAllAvailable()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """What the query's progress has as ``latestOffset``, and how far behind that the planned batch ends."""
+        """The ``latestOffset`` of the query's progress, and how far behind it the planned batch ends."""
         if self._latest is None:
             return None
         told = offsets_to_json(self._latest)
@@ -250,7 +250,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         options = self._options
         begun, ended = offsets_from_json(start), offsets_from_json(end)
         if all(topic.initial for topic in begun.values()) and any(map(is_official, end.values())):
-            # Where that batch began stands in a file of the official connector's, which Spark does not show a source.
+            # The start of that batch is in a file of the official connector's, which a source cannot see.
             raise ValueError(
                 "The checkpoint of format('kafka') ends in the middle of its first batch: take it over by `barnabas "
                 "spark migrate-checkpoint`, which knows where that batch began."
@@ -268,7 +268,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         ]
 
     def _kept(self, whole: OffsetRange, earliest: ListedOffset | None) -> OffsetRange:
-        """The part that has not aged out, or gone with its topic (None); `DataLoss` for the rest."""
+        """The part that still exists, None if its topic is gone; `DataLoss` for the rest."""
         low = whole.end if earliest is None else earliest.offset
         if low <= whole.start:
             return whole
@@ -282,7 +282,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return read_range(partition, self._options, self._schema)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """The batch that ends here is done: its offsets go to the group, where every Kafka tool shows the lag."""
+        """Commits the offsets of a finished batch to the group, for which every Kafka tool shows the lag."""
         options = self._options
         if options.group_id is None or end == self._committed:
             return
@@ -293,7 +293,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         }
         try:
             with connected(options.access) as cluster:
-                # The broker would have a partition that is gone asked for again and again.
+                # For a deleted partition the broker would ask for retries without end.
                 metadata = cluster.refresh(sorted({partition.topic for partition in offsets}))
                 there = {partition for name in metadata.topics for partition in metadata.partitions(name)}
                 commit_offsets(cluster, options.group_id, {at: offsets[at] for at in sorted(there & set(offsets))})
@@ -301,7 +301,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         except (KafkaError, OSError) as error:
             if isinstance(error, KafkaError) and not error.code.retriable:
                 raise
-            # The checkpoint has these offsets; what the group has is for the eye, and the next batch commits again.
+            # The checkpoint has these offsets; the group's are only for display, and the next batch commits again.
             _LOG.warning("The offsets of a batch were not committed to group %s: %s", options.group_id, error)
 
 
@@ -322,14 +322,14 @@ class UnlimitedStreamReader(TopicStreamReader):
         self._begun: dict[str, Any] = {}
         self._initial: dict[str, Any] | None = None
         self._behind_what_was_read: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
-        """An end that Spark was told before it said from where, and the same no further back than what was read."""
+        """An end that Spark got before it named the start, and the same end moved up to the offsets read."""
 
     def initialOffset(self) -> dict[str, Any]:
         self._initial = super().initialOffset()
         return self._initial
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
-        # Spark asks for the initial offset of a new query later, and again where its first batch is repeated.
+        # Spark asks for the initial offset of a new query later, and again when its first batch is repeated.
         return self._next_end(self._begun or super().initialOffset(), ReadAllAvailable())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
@@ -342,7 +342,7 @@ class UnlimitedStreamReader(TopicStreamReader):
         return planned
 
     def _resumed(self, start: dict[str, Any], end: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What `TopicStreamReader.latestOffset` makes of both where it is told the start. Raises `DataLoss`."""
+        """The result of `TopicStreamReader.latestOffset` for the two when Spark names the start. Raises `DataLoss`."""
         told, read = self._behind_what_was_read
         begun, ended = offsets_from_json(read if start == told else start), offsets_from_json(end)
         topic_ids = {
@@ -384,7 +384,7 @@ def _firsts(begun: Mapping[str, TopicOffsets]) -> dict[str, dict[TopicPartition,
 
 
 def _renewed(begun: Mapping[str, TopicOffsets], topic_ids: Mapping[TopicPartition, Uuid]) -> list[str]:
-    """Topics whose id is another one than before."""
+    """Topics whose id has changed."""
     now = {partition.topic: found for partition, found in topic_ids.items()}
     return sorted(
         name
@@ -394,10 +394,10 @@ def _renewed(begun: Mapping[str, TopicOffsets], topic_ids: Mapping[TopicPartitio
 
 
 def _left_out(begun: Mapping[str, TopicOffsets], topic_ids: Mapping[TopicPartition, Uuid]) -> dict[TopicPartition, int]:
-    """Where partitions stand that were read before and are not asked for now, of topics that are.
+    """The offsets of partitions that were read before and are not requested now, of topics that are.
 
-    By another ``assign``, or since the broker that was asked has not heard of them yet. Without a place in the
-    checkpoint they would be new to a later batch, which would read them again from their first record.
+    Either ``assign`` has changed, or the broker does not know them yet. Without an offset in the checkpoint a later
+    batch would take them for new, and read them again from their first record.
     """
     renewed = {*_renewed(begun, topic_ids)}
     there = {partition.topic for partition in topic_ids} - renewed

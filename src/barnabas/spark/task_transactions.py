@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 NEVER_MS: Final = 2**31 - 1
-"""The timeout of a transaction that is never to time out (KIP-939)."""
+"""The timeout of a transaction that never times out (KIP-939)."""
 
 
 class TaskTransactions(Deliverer):
@@ -42,7 +42,7 @@ class TaskTransactions(Deliverer):
         return plan
 
     def _completed(self, cluster: BlockingCluster, plan: DeliveryPlan, marker: Marker) -> DeliveryPlan:
-        """Commits the transactions that a predecessor decided to commit, and may not have got to."""
+        """Commits the transactions that a predecessor decided to commit, but may not have committed."""
         try:
             self._commit_tasks(cluster, marker)
         except SinkError:
@@ -53,7 +53,7 @@ class TaskTransactions(Deliverer):
         return DeliveryPlan(plan.identity, done)
 
     def _end_leftovers(self, cluster: BlockingCluster) -> None:
-        """Aborts tasks' transactions of a batch that was never decided: a later one may have fewer tasks."""
+        """Aborts tasks' transactions of an undecided batch: a later attempt may have fewer tasks."""
         prefix = f"{self.options.sink_id}-"
         for name in open_transactions(cluster):
             if name.startswith(prefix) and name.removeprefix(prefix).isdigit():
@@ -138,7 +138,7 @@ class TaskTransactions(Deliverer):
         return TransactionIdentity(self._name(task.task), task.producer_id, task.epoch)
 
     def _commit_tasks(self, cluster: BlockingCluster, marker: Marker, attempt: Attempt | None = None) -> None:
-        """Commits all that can be, and then raises `SinkError` if one was lost."""
+        """Commits all transactions that it can, and then raises `SinkError` if one was lost."""
         lost: list[tuple[TaskTransaction, ProducerFenced]] = []
         for number, task in enumerate(marker.decided):
             try:
@@ -157,7 +157,7 @@ class TaskTransactions(Deliverer):
             ) from fenced
 
     def abort(self, cluster: BlockingCluster, wrote: list[TaskWrote]) -> None:
-        """Aborts what is not decided, and leaves what is to the next run."""
+        """Aborts undecided transactions, and leaves decided ones to the next run."""
         plan = next((task.plan for task in wrote if task.plan is not None), None)
         if plan is None:
             return

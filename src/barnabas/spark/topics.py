@@ -16,7 +16,7 @@ from barnabas.spark.plan import AtTimestamp, Bounds, Positions
 def covered(cluster: BlockingCluster, options: SourceOptions) -> dict[TopicPartition, Uuid]:
     """The partitions that the options name, in order, each with its topic's id.
 
-    Raises `KafkaError` for a topic or partition that is named and not there, or may not be described.
+    Raises `KafkaError` for a named topic or partition that does not exist, or may not be described.
     """
     names = sorted({partition.topic for partition in options.assign} or set(options.subscribe))
     if options.subscribe_pattern is not None:
@@ -61,7 +61,7 @@ def covered(cluster: BlockingCluster, options: SourceOptions) -> dict[TopicParti
 def bounds(
     cluster: BlockingCluster, partitions: Iterable[TopicPartition], options: SourceOptions
 ) -> dict[TopicPartition, Bounds]:
-    """What can be read now; with read_committed up to the last stable offset."""
+    """The readable offsets now; with read_committed up to the last stable offset."""
     asked = list(partitions)
     if not asked:
         return {}
@@ -90,7 +90,7 @@ def resolved(
 ) -> dict[TopicPartition, int]:
     """An offset for every partition of `within`, not necessarily inside its bounds.
 
-    A timestamp that is younger than every record is the end; as a start it is an error instead, unless
+    A timestamp after every record stands for the end; as a start it is an error, unless
     ``startingOffsetsByTimestampStrategy=latest``. Raises ``ValueError``.
     """
     unknown = sorted(set(positions.by_partition) - set(within))

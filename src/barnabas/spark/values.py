@@ -94,8 +94,8 @@ class ValueFormat:
         return text if text.lower().startswith("struct<") else f"struct<{text}>"
 
     def check_fields(self, wanted: Sequence[str]) -> None:
-        """Settles, before the executors have it, what Avro's values become. Raises ``ValueError`` where that lacks a
-        field: by default it is the newest there is, and a frame is older."""
+        """Fixes the schema that Avro values are read as, before the executors get it. Raises ``ValueError`` if it lacks
+        a field: by default it is the newest schema, and a frame may be older."""
         if self.schemas is None:
             return
         there = [field["name"] for field in self.schemas.expected.root["fields"]]
@@ -113,7 +113,7 @@ class ValueFormat:
             return _strings(values, target, self.permissive, place)
         if self.kind == "json":
             return _json(values, target, self.permissive, place)
-        # Not at the top: the planner's processes need none of it.
+        # Imported here: the planner's processes do not need it.
         from barnabas.spark.registry_columns import decode
 
         found = decode(values, lambda schema_id: self._avro_payloads(schema_id, target), target)
@@ -160,7 +160,7 @@ def _strings(values: Any, target: Any, permissive: bool, place: Place) -> Any:
 
 
 def json_at_once(values: Any, target: Any) -> Any:
-    """A binary array of JSON objects as an array of the struct `target`, by Arrow's reader; None where it cannot.
+    """A binary array of JSON objects as an array of the struct `target`, by Arrow's reader; None if it cannot.
 
     All values as one newline-separated text; a null becomes an object without fields and is masked afterwards.
     """
@@ -183,7 +183,7 @@ def json_at_once(values: Any, target: Any) -> Any:
         )
     except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError, pyarrow.ArrowTypeError):
         return None
-    # Two documents in one value would move all rows behind it.
+    # Two documents in one value would shift all later rows.
     if table.num_rows != len(values) or table.schema.types != [f.type for f in target]:
         return None
     columns = [column.combine_chunks() for column in table.columns]
@@ -224,7 +224,7 @@ def _json(values: Any, target: Any, permissive: bool, place: Place) -> Any:
 
 
 def fitted_json(found: Any, target: Any) -> Any:
-    """What Arrow's constructor doesn't do by itself: timestamps and dates from their ISO text."""
+    """Converts what Arrow's constructor does not: timestamps and dates from their ISO text."""
     import datetime
 
     import pyarrow
@@ -249,7 +249,7 @@ def fitted_json(found: Any, target: Any) -> Any:
             raise ValueError(f"it has {found} where a whole number is expected")
         return int(found)
     if pyarrow.types.is_floating(target) and type(found) is int:
-        return float(found)  # Arrow's constructor takes no whole number that has to be rounded
+        return float(found)  # Arrow's constructor refuses an integer that has to be rounded
     if pyarrow.types.is_decimal(target):
         import decimal
 

@@ -17,7 +17,7 @@ from functools import cache
 from typing import Final
 
 KEPT_BYTES: Final = 128 << 20
-"""How much that is free a worker keeps: a few of a fetch's answers, each with the columns made of it."""
+"""How much free memory a worker keeps: for a few fetch answers, each with its columns."""
 APART_BYTES: Final = 32 << 20
 """Larger blocks have mappings of their own, which go back when they are freed; glibc takes no more than this."""
 _M_TRIM_THRESHOLD: Final = -1
@@ -27,7 +27,7 @@ _modules_kept = 0
 
 
 def keep_libraries() -> None:
-    """Keeps all present objects out of later collections, where more was imported since the last call.
+    """Keeps all present objects out of later collections, if more was imported since the last call.
 
     Called at the beginning of a task: there is no garbage then.
     """
@@ -39,7 +39,7 @@ def keep_libraries() -> None:
 
 @cache
 def keep_memory() -> None:
-    """Keeps what is freed, up to `KEPT_BYTES`, where memory is glibc's."""
+    """Keeps freed memory, up to `KEPT_BYTES`, if glibc manages it."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, APART_BYTES)
