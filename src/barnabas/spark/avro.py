@@ -50,7 +50,7 @@ _LOGICAL: Final = {
     **dict.fromkeys(("time-micros", *_TIMES, "local-timestamp-millis", "local-timestamp-micros"), "long"),
     **dict.fromkeys(("timestamp-nanos", "local-timestamp-nanos"), "long"),
 }
-"""Logical types of times, and the type that each is for."""
+"""Logical types of times, and the type that each applies to."""
 _DIGITS_MAX: Final = 38
 
 
@@ -62,7 +62,7 @@ class AvroSchema:
     """A parsed schema; names are resolved where they are used."""
 
     def __init__(self, text: str, references: Sequence[str] = ()) -> None:
-        """`references`: schemas that declare names which `text` uses, each behind those that it uses itself."""
+        """`references`: schemas that declare names which `text` uses, each after those that it uses itself."""
         self.text = text
         self._named: dict[str, dict[str, Any]] = {}
         for schema in (*references, text):
@@ -109,7 +109,7 @@ class AvroSchema:
         return made
 
     def spark_type(self, *, strict: bool = False) -> str:
-        """In Spark's DDL; `strict`: with NOT NULL at fields that no value of this schema has null.
+        """In Spark's DDL; `strict`: with NOT NULL at fields that are never null in this schema.
 
         Raises `AvroError` for a union other than of null and one type.
         """
@@ -118,7 +118,7 @@ class AvroSchema:
     def reader(self, expected: AvroSchema) -> Callable[[bytes, int], Any]:
         """Reads a value written with this schema as one of `expected`; raises `AvroError` where they don't match.
 
-        What stands behind a whole value is not looked at.
+        Bytes after a whole value are ignored.
         """
         read = reader_of(self.root, expected.root)
 
@@ -134,7 +134,7 @@ class AvroSchema:
 
 
 def _sound(declared: dict[str, Any]) -> dict[str, Any]:
-    """Without a logical type that is not for its type, or is amiss: the specification has such passed over."""
+    """Drops an invalid logical type, or one that does not apply to its type: the specification ignores these."""
     kind, logical = declared["type"], declared.get("logicalType")
     right = kind == _LOGICAL.get(str(logical), kind)
     if logical == "decimal":
@@ -174,7 +174,7 @@ def _spark_type(schema: dict[str, Any], inside: tuple[str, ...], strict: bool) -
         inside = (*inside, schema["name"])
         fields = []
         for field in schema["fields"]:
-            # What is read where the writer lacks the field may be null though its type takes none.
+            # The default for a field that the writer lacks may be null even if its type allows no null.
             told = strict and not ("default" in field and _has_wrong_null(field["type"], field["default"]))
             never_null = " NOT NULL" if told and not _may_be_null(field["type"]) else ""
             fields.append(f"`{field['name']}`:{_spark_type(field['type'], inside, told)}{never_null}")
@@ -233,7 +233,7 @@ def _require_same(written: dict[str, Any], expected: dict[str, Any]) -> None:
 
 
 def _union(written: dict[str, Any], expected: dict[str, Any] | None) -> _Read:
-    """A branch that `expected` does not take is a fault of the values that have it. Raises `AvroError` if none fits."""
+    """A branch that does not fit `expected` is an error of the values that have it. Raises `AvroError` if none fits."""
     branches: list[_Read] = []
     errors: list[AvroError] = []
     for branch in written["of"]:
@@ -262,7 +262,7 @@ def _refused(why: str) -> _Read:
 
 
 def symbols_of(written: dict[str, Any], expected: dict[str, Any] | None) -> list[str | AvroError]:
-    """What each of the writer's symbols is read as: the reader's default where the reader lacks it, or an error."""
+    """The reading of each of the writer's symbols: for one that the reader lacks, the reader's default or an error."""
     if expected is None:
         return list(written["symbols"])
 
@@ -304,14 +304,14 @@ def _logical(written: dict[str, Any], expected: dict[str, Any], read: _Read) -> 
 
 
 def decimal_scale(written: dict[str, Any], expected: dict[str, Any]) -> int | None:
-    """The scale of what is read as a decimal: the writer's, and the reader's where the writer has plain bytes."""
+    """The scale of a decimal: the writer's, or the reader's if the writer has plain bytes."""
     if expected.get("logicalType") != "decimal":
         return None
     return int((written if written.get("logicalType") == "decimal" else expected).get("scale", 0))
 
 
 def is_millis(written: dict[str, Any], expected: dict[str, Any]) -> bool:
-    """Whether a number is a time in milliseconds: by the writer, by the reader where the writer says nothing of it."""
+    """Whether a number is a time in milliseconds: by the writer's schema, or by the reader's if that is silent."""
     if expected.get("logicalType") not in _TIMES:
         return False
     return (written if written.get("logicalType") in _TIMES else expected).get("logicalType") == "timestamp-millis"
@@ -331,7 +331,7 @@ def _may_be_null(schema: dict[str, Any]) -> bool:
 
 
 def _has_wrong_null(schema: dict[str, Any], default: Any) -> bool:
-    """Whether a default, of JSON, is null somewhere where its type takes none: some writers of schemas make such."""
+    """Whether a default, of JSON, has a null where its type allows none: some schemas in use have such."""
     if default is None:
         return not _may_be_null(schema)
     kind = schema["type"]
@@ -348,7 +348,7 @@ def _has_wrong_null(schema: dict[str, Any], default: Any) -> bool:
 
 
 def takes_bytes(schema: dict[str, Any]) -> bool:
-    """Whether each value takes a byte at least. Of items that take none, a block of five bytes can announce billions:
+    """Whether each value takes at least one byte. With items of no bytes a block of five bytes can announce billions:
     `AvroSchema.reader` refuses that, pyruhvro does not."""
     kind = schema["type"]
     if kind == "record":
@@ -357,7 +357,7 @@ def takes_bytes(schema: dict[str, Any]) -> bool:
 
 
 def default_of(field: dict[str, Any]) -> Any:
-    """What a reader's field is where the writer lacks it. Raises `AvroError` where that is no value of its type."""
+    """The value of a reader's field that the writer lacks. Raises `AvroError` if its default does not fit its type."""
     try:
         return _of_json(field["type"], field["default"])
     except (AttributeError, TypeError, KeyError, UnicodeEncodeError):
@@ -387,7 +387,7 @@ def _of_json(schema: dict[str, Any], value: Any) -> Any:
 
 
 def _dropped_record(written: dict[str, Any]) -> _Read:
-    # Made when a value has it: a record that is dropped may contain itself.
+    # Made only when a value has it: a dropped record may contain itself.
     steps: list[_Read] = []
 
     def dropped(data: bytes, position: int) -> tuple[Any, int]:
@@ -401,7 +401,7 @@ def _dropped_record(written: dict[str, Any]) -> _Read:
 
 
 def readers_fields(written: dict[str, Any], expected: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """By the names of the writer's fields the reader's, which have the same name, or else that name as an alias."""
+    """The reader's fields by the writer's names: fields with the same name, or else with it as an alias."""
     there = {field["name"] for field in written["fields"]}
     found = {field["name"]: field for field in expected["fields"] if field["name"] in there}
     for field in expected["fields"]:
@@ -545,10 +545,10 @@ class AvroSchemas:
 
     @cached_property
     def expected(self) -> AvroSchema:
-        """What the column looks like: ``value.schema``, else the newest there is when the query is planned.
+        """The column's schema: ``value.schema``, else the newest one when the query is planned.
 
-        It goes to the executors with the reader: one that is registered later changes no query that runs. Raises
-        `AvroError`, `RegistryDown`.
+        It goes to the executors with the reader: a schema that is registered later does not change a running query.
+        Raises `AvroError`, `RegistryDown`.
         """
         if self.declared:
             return AvroSchema(self.declared)
@@ -565,7 +565,7 @@ class AvroSchemas:
         return AvroSchema(_text_of(path))
 
     def texts_of(self, schema_id: int) -> tuple[str, ...]:
-        """The writer's schema behind those that it refers to. Raises `AvroError`, `RegistryDown`."""
+        """The writer's schema, after those that it refers to. Raises `AvroError`, `RegistryDown`."""
         if self.registry is not None:
             return self._registered(lambda registry: registry.by_id(schema_id))
         assert self.files is not None
@@ -573,7 +573,7 @@ class AvroSchemas:
         return (_text_of(path / f"{schema_id}.avsc" if path.is_dir() else path),)
 
     def _registered(self, asked: Callable[[Registry], Schema]) -> tuple[str, ...]:
-        # Not at the top: what it needs takes longer to import than all else here, and few queries ask a registry.
+        # Imported here: it takes longer to import than all the rest, and few queries use a registry.
         from barnabas.spark.registry import Registry
 
         assert self.registry is not None

@@ -46,7 +46,7 @@ class AvroColumns:
 
     @cached_property
     def _compiled(self) -> bool:
-        # Not before rows are written: who only reads by the kernel need not load pyruhvro.
+        # Imported when rows are written: a reader with the kernel need not load pyruhvro.
         root = self._schema.root
         return not self._imports and root["type"] == "record" and _has_pyruhvro() and compilable(root)
 
@@ -71,7 +71,7 @@ class AvroColumns:
         return self._one_by_one(rows)
 
     def _missing(self, place: Sequence[str]) -> Any:
-        """The default of the field there; None where it has none."""
+        """The default of the field there; None if it has none."""
         schema, field = self._schema.root, {}
         for name in place:
             while schema["type"] in ("union", "array"):
@@ -137,7 +137,7 @@ class AvroPayloads:
         array, refused = plan.read(values, PREFIX)
         if not refused:
             return Decoded(array, {})
-        # Python's reader tells what is wrong with them, or reads what the kernel knows too little of.
+        # Python's reader reports their errors, or reads values that the kernel cannot.
         read = self._one_by_one(payloads_of(values.take(pyarrow.array(refused))))
         faults = {refused[row]: told for row, told in read.faults.items()}
         if len(faults) < len(refused):
@@ -156,14 +156,14 @@ class AvroPayloads:
         for field in self._target:
             index = batch.schema.get_field_index(field.name)
             if index >= 0:
-                # A long that no double has exactly becomes the next one, as Avro says.
+                # A long without an exact double becomes the nearest one, as Avro says.
                 options = pyarrow.compute.CastOptions(field.type, allow_float_truncate=True)
                 columns.append(batch.column(index).cast(options=options))
             else:
                 default = pyarrow.array([default_of(fields[field.name])], field.type)
                 columns.append(pyarrow.compute.take(default, pyarrow.repeat(0, len(payloads))))
         made = pyarrow.StructArray.from_arrays(columns, fields=list(self._target))
-        made.validate(full=True)  # pyruhvro takes any bytes for a text
+        made.validate(full=True)  # pyruhvro accepts any bytes as text
         return made
 
     def _one_by_one(self, payloads: list[bytes]) -> Decoded:
@@ -218,7 +218,7 @@ def fits_by_field(written: AvroSchema, expected: AvroSchema) -> bool:
 
 
 def _shape(schema: dict[str, Any]) -> str:
-    """A resolved schema as JSON, without what changes neither bytes nor values."""
+    """A resolved schema as JSON, without attributes that change neither bytes nor values."""
 
     def stripped(value: Any) -> Any:
         if isinstance(value, dict):
@@ -239,7 +239,7 @@ def _has_deep_millis(root: dict[str, Any]) -> bool:
 
 
 def _require_values(array: Any, schema: dict[str, Any], place: str) -> None:
-    """Raises ``ValueError`` for a null where the schema takes none: pyruhvro would write a zero or an empty text."""
+    """Raises ``ValueError`` for a null that the schema does not allow: pyruhvro would write a zero or an empty text."""
     if schema["type"] == "union":
         if not takes_null(schema) and array.null_count:
             raise ValueError(f"{place or 'The row'} is null, and its schema takes no null.")

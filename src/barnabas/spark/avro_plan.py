@@ -30,7 +30,7 @@ from barnabas.spark.avro import (
 from barnabas.wire.kernel import kernel
 
 IS_BUILT: Final = hasattr(kernel, "avro")
-"""Whether the extension in C is there, and not one of an earlier version's source."""
+"""Whether the extension in C is installed, and of this version's source."""
 
 _NULL, _REFUSED, _BOOLEAN, _INT, _LONG, _FLOAT, _DOUBLE, _BYTES, _FIXED, _ENUM, _UNION, _RECORD, _ARRAY, _MAP = range(
     14
@@ -90,7 +90,7 @@ class AvroPlan:
     """Converts values of one schema into a struct array of another."""
 
     def __init__(self, written: AvroSchema, expected: AvroSchema, target: Any) -> None:
-        """Raises `Unplanned`, and `AvroError` where the schemas do not match."""
+        """Raises `Unplanned`, and `AvroError` if the schemas do not match."""
         if written.root["type"] != "record":
             raise Unplanned
         tables = _Tables()
@@ -110,7 +110,7 @@ class AvroPlan:
     def read(self, values: Any, skipped: int) -> tuple[Any, list[int]]:
         """A binary array without nulls, each value from its byte `skipped` on: the structs, and the rows refused.
 
-        Raises ``OverflowError`` where a column would have more than an Arrow array can, 2 GiB.
+        Raises ``OverflowError`` for a column above the 2 GiB of an Arrow array.
         """
         rows = len(values)
         width = 8 if pyarrow.types.is_large_binary(values.type) else 4
@@ -146,7 +146,7 @@ class AvroPlan:
         return bits, ends, numpy.empty(size, numpy.uint8)
 
     def _grow(self, number: int, buffers: list[Any]) -> None:
-        """Twice the room, for what the column is short of: it is told that it is short, not of what."""
+        """Twice the room for all of the column: the kernel reports that it is short, not of what."""
         for at in range(3 * number, 3 * number + 3):
             old = buffers[at]
             if len(old):
@@ -188,7 +188,7 @@ class _Tables:
     columns: list[list[int]] = field(default_factory=list)
     nullable: list[bool] = field(default_factory=list)
     of_row: list[bool] = field(default_factory=list)
-    """Whether a column has a value for each row, because it is in no list."""
+    """Whether a column has a value for each row: it is in no list."""
     symbols: list[bytes] = field(default_factory=list)
     _inside: tuple[str, ...] = ()
     """The records that the one which is dropped is in."""
@@ -236,7 +236,7 @@ class _Tables:
         if written["type"] == "enum":
             symbols = [symbol.encode() for symbol in symbols_of(written, expected) if isinstance(symbol, str)]
             if len(symbols) < len(written["symbols"]):
-                raise Unplanned  # each of its values has to be looked at
+                raise Unplanned  # each of its values has to be checked
             self._node(_ENUM, len(self.symbols), len(symbols), column)
             self.symbols += symbols
         else:
@@ -290,7 +290,7 @@ class _Tables:
             try:
                 constant = pyarrow.scalar(default_of(wanted[name]), types[name])
             except (pyarrow.ArrowException, TypeError, ValueError, OverflowError):
-                raise Unplanned from None  # the reader in Python tells what is wrong with it
+                raise Unplanned from None  # the reader in Python reports its error
             made[name] = _Column(-1, types[name], constant=constant)
         column[2], node[3] = len(self.columns), len(self.nodes)
         return _Column(number, target, tuple(made[name] for name in types))
@@ -301,7 +301,7 @@ class _Tables:
             raise Unplanned
         inner = "values" if is_map else "items"
         if not is_map and not takes_bytes(written[inner]):
-            raise Unplanned  # of such items a block of five bytes can announce billions
+            raise Unplanned  # a block of five bytes can announce billions of such items
         number = len(self.columns)
         column = self._column(_LIST, nullable=nullable, of_row=of_row)
         node = self._node(_MAP if is_map else _ARRAY, column=number)
@@ -317,7 +317,7 @@ class _Tables:
         return _Column(number, target, tuple(parts))
 
     def _dropped(self, written: Any) -> None:
-        """Nodes of what no column has."""
+        """The nodes of fields without a column."""
         kind = written["type"]
         if kind in ("union", "record"):
             inner = written["of"] if kind == "union" else [part["type"] for part in written["fields"]]
@@ -342,7 +342,7 @@ class _Tables:
 
 
 def _kept(written: Any, expected: Any, target: Any) -> tuple[int, int]:
-    """How the column keeps a writer's plain value, and what the kernel is told of that."""
+    """How the column stores a writer's plain value, and the kernel's parameters for that."""
     is_time = pyarrow.types.is_timestamp(target)
     kept, argument = -1, 0
     if pyarrow.types.is_boolean(target):

@@ -10,7 +10,7 @@ from barnabas.spark.record_columns import RecordWalk
 from barnabas.wire.kernel import kernel as _kernel
 
 IS_BUILT: Final = hasattr(_kernel, "columns")
-"""Whether the extension in C is there, and not one of an earlier version's source."""
+"""Whether the extension in C is installed, and of this version's source."""
 COMPILED_RECORDS_MIN: Final = 200_000
 """How many records a process decodes in plain Python first where numba does it: that takes a second of CPU to load."""
 COMPILED_ROWS_MIN: Final = 50_000

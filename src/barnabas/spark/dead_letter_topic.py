@@ -24,7 +24,7 @@ _HEADERS: Final = "array<struct<key:string,value:binary>>"
 
 
 def dead_letter(reason: Column, value: Column) -> Column:
-    """``struct<reason, topic, partition, offset, key, value>`` of a source's record that is faulty, else null."""
+    """``struct<reason, topic, partition, offset, key, value>`` of a source's faulty record, else null."""
     from pyspark.sql import functions as sql
 
     fields = [reason.alias("reason"), *(sql.col(name) for name in (*PLACE, "key")), value.alias("value")]
@@ -32,12 +32,12 @@ def dead_letter(reason: Column, value: Column) -> Column:
 
 
 def dead_letters(frame: DataFrame, *, to: str, topic: str | None = None) -> DataFrame:
-    """The rows as the sink takes them; those whose column `dead_letter` is not null go to the topic `to`.
+    """The rows for the sink; those whose column `dead_letter` is not null go to the topic `to`.
 
     A dead letter has the record's own key and value, and headers with the reason and the record's place (KIP-298),
-    behind the record's own where the rows have a column `headers`; the partitioner chooses its partition. All other
-    rows stay as they are, and go to `topic` or where their column `topic` says. The sink then needs ``markerTopic``,
-    and no option ``topic``.
+    after the record's own if the rows have a column `headers`; the partitioner chooses its partition. All other rows
+    stay as they are, and go to `topic`, or to that of their column `topic`. The sink then needs ``markerTopic``, and no
+    option ``topic``.
 
     Raises ``ValueError`` for missing columns.
     """

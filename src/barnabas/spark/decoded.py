@@ -23,21 +23,21 @@ FAULTS: Final = (
     ArithmeticError,
     pyarrow.ArrowException,
 )
-"""What readers raise for bytes that are no value of the schema."""
+"""The errors of readers for bytes that are no value of the schema."""
 
 
 class Decoded(NamedTuple):
     array: Any
-    """As long as the values; null where a value is, and where one is faulty."""
+    """As long as the values; null for a null value and for a faulty one."""
     faults: Mapping[int, str]
-    """By row, what is wrong with its value."""
+    """The error of a faulty value, by row."""
 
 
 class Payloads(Protocol):
     """Reads values of one writer's schema as values of the expected schema."""
 
     def decode(self, values: Any) -> Decoded:
-        """Of an Arrow binary array without nulls, each value behind its `PREFIX`."""
+        """Decodes an Arrow binary array without nulls, each value after its `PREFIX`."""
         ...
 
 
@@ -45,16 +45,16 @@ class SchemaFormat(Protocol):
     """A schema: the column that it is, and how values of it are read and written."""
 
     def spark_type(self) -> str:
-        """In Spark's DDL. Raises ``ValueError`` where no column can hold the schema's values."""
+        """In Spark's DDL. Raises ``ValueError`` if no column can hold the schema's values."""
         ...
 
     def payloads(self, written: Schema, target: Any) -> Payloads:
-        """Raises ``ValueError`` where values of `written` cannot become those of this schema."""
+        """Raises ``ValueError`` if values of `written` cannot become those of this schema."""
         ...
 
     def encode(self, rows: Any, target: Any) -> Sequence[bytes]:
-        """What follows the schema id, for each row of a struct array without nulls: its fields are those of `target`,
-        the schema's type, by name. Raises ``ValueError``.
+        """The payload after the schema id, for each row of a struct array without nulls: its fields are those of
+        `target`, the schema's type, by name. Raises ``ValueError``.
         """
         ...
 
@@ -65,7 +65,7 @@ def by_name(
     missing: Callable[[tuple[str, ...]], Any] = lambda place: None,
     place: tuple[str, ...] = (),
 ) -> Any:
-    """An Arrow array as one of the type `target`: fields of structs by name, and what is `missing` where they lack one.
+    """An Arrow array as one of the type `target`: fields of structs by name, and `missing` for one that they lack.
 
     Raises ``ValueError`` for fields that `target` lacks, and for values that it cannot hold.
     """
@@ -99,13 +99,13 @@ def by_name(
 
 
 def payloads_of(values: Any) -> list[bytes]:
-    """The bytes behind each value's `PREFIX`."""
+    """The bytes after each value's `PREFIX`."""
     found: list[bytes] = pyarrow.compute.binary_slice(values, PREFIX, _BYTES_MAX).to_pylist()
     return found
 
 
 def in_halves(payloads: list[bytes], at_once: Callable[[list[bytes]], Any], target: Any) -> Decoded:
-    """`at_once` of all payloads; where it fails, of either half, so that only faulty payloads stay undecoded."""
+    """`at_once` of all payloads; if it fails, of each half, so that only faulty payloads stay undecoded."""
     try:
         return Decoded(at_once(payloads), {})
     except FAULTS as error:

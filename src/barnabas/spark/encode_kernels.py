@@ -19,8 +19,8 @@ BASE_TIMESTAMP: Final = 2
 MAX_TIMESTAMP: Final = 3
 NEEDED: Final = 4
 STATE_FIELDS: Final = 5
-"""The state of an open batch: where the next record goes, the number of records, the timestamps (ms) of the first and
-the youngest, and the bytes of the record that found no room."""
+"""The state of an open batch: the next record's position, the number of records, the timestamps (ms) of the first and
+the latest, and the bytes of the record that found no room."""
 
 
 def _size_py(number: Any) -> Any:
@@ -34,7 +34,7 @@ def _size_py(number: Any) -> Any:
 
 
 def _put_py(buffer: Any, position: int, number: Any) -> Any:
-    """Writes the zigzag varint of `number`; returns the position behind it."""
+    """Writes the zigzag varint of `number`; returns the position after it."""
     left = (number << 1) ^ (number >> 63)
     while left >= 0x80:
         buffer[position] = np.uint8((left & 0x7F) | 0x80)
@@ -163,7 +163,7 @@ def _group_py(targets: Any, rows: Any, ends: Any) -> None:
         ends[targets[row] + 2] += 1
     for index in range(1, ends.shape[0]):
         ends[index] += ends[index - 1]
-    # What is a target's beginning now is its end when all its rows are placed.
+    # A target's beginning becomes its end when all its rows are placed.
     for row in range(targets.shape[0]):
         at = targets[row] + 1
         rows[ends[at]] = row

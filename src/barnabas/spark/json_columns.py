@@ -43,7 +43,7 @@ class JsonColumns:
         return encoded
 
     def _with_required_nulls(self, value: Any, with_nulls: Any) -> Any:
-        """With the nulls of properties that the schema requires, or where that is not enough with all of the row."""
+        """The object with nulls for required properties, or, if that is not enough, with all nulls of the row."""
         for place, name in self._schema.missing(value):
             given, inside = with_nulls, value
             for step in place:
@@ -88,7 +88,7 @@ class JsonPayloads:
 
 
 def _json(value: Any, kind: Any, *, nulls: bool) -> Any:
-    """What JSON has for a value of Arrow's; an object has its nulls or not, a map and a list have theirs."""
+    """The JSON of an Arrow value; an object keeps its nulls or not, a map and a list keep theirs."""
     if value is None:
         return None
     if pyarrow.types.is_struct(kind):

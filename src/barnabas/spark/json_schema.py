@@ -14,13 +14,13 @@ _Type: TypeAlias = "str | dict[str, _Type] | tuple[str, _Type]"
 """A column's: in Spark's DDL, an object's properties, or the ``array`` or ``map`` of what is inside."""
 _TYPES: Final = {"string": "string", "integer": "bigint", "number": "double", "boolean": "boolean"}
 _BASE: Final = "registry:///"
-"""The base URI of the names in a ``$ref`` where the schema has no ``$id``."""
+"""The base URI of the names in a ``$ref`` if the schema has no ``$id``."""
 _PYTHON: Final = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
 class JsonSchema:
     def __init__(self, text: str, imports: Sequence[tuple[str, str]] = ()) -> None:
-        """`imports`: other schemas, each behind the name that a ``$ref`` has for it. Raises ``ValueError``."""
+        """`imports`: other schemas, each by the name that a ``$ref`` has for it. Raises ``ValueError``."""
         self.root: Any = json.loads(text)
         self._named: dict[str, Any] = {"": self.root}
         for name, document in imports:
@@ -43,7 +43,7 @@ class JsonSchema:
         raise ValueError(f"the JSON Schema refers to {uri}, which the registry does not name")
 
     def fault(self, value: Any) -> str | None:
-        """What is wrong with a value, as one sentence; None where nothing is."""
+        """The error of a value, as one sentence; None for a valid one."""
         if self._validator.is_valid(value):
             return None
         error = next(iter(self._validator.iter_errors(value)))
@@ -51,17 +51,17 @@ class JsonSchema:
         return f"{error.message}, at {place}" if place else str(error.message)
 
     def missing(self, value: Any) -> Iterator[tuple[list[str | int], str]]:
-        """Where an object lacks a property that the schema requires, and which."""
+        """The place of each object that lacks a required property, and the property's name."""
         for error in self._validator.iter_errors(value):
             if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Required):
                 yield error.instance_path, error.kind.property
 
     def spark_type(self) -> str:
-        """In Spark's DDL. Raises ``ValueError`` for what no column can hold."""
+        """In Spark's DDL. Raises ``ValueError`` for a type that no column can hold."""
         return _ddl(self._type(self.root, self.root, ()))
 
     def _type(self, schema: Any, document: Any, inside: tuple[str, ...]) -> _Type:
-        """What all that the schema says of its type says together; the validator sees to what only restricts."""
+        """The type by all of the schema's keywords together; the validator checks keywords that only restrict."""
         if not isinstance(schema, dict):
             raise ValueError(f"the JSON Schema takes any value ({json.dumps(schema)}), which no Spark column can hold")
 
@@ -99,7 +99,7 @@ class JsonSchema:
         return _TYPES[kind]
 
     def _resolved(self, reference: str, document: Any) -> tuple[Any, Any]:
-        """What a ``$ref`` means, and the document that it is in."""
+        """The schema that a ``$ref`` names, and the document that has it."""
         uri, fragment = urldefrag(reference)
         if uri and uri != self.root.get("$id"):
             document = self._document(uri)

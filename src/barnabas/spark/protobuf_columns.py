@@ -35,7 +35,7 @@ _MICROS: Final = 1_000_000
 _INDEXES_MAX: Final = 64
 
 _values_here = 0
-"""How many values this process has read: workers stay for many tasks."""
+"""How many values this process has read: a worker runs many tasks."""
 
 
 class ProtobufColumns:
@@ -87,11 +87,11 @@ class ProtobufPayloads:
             try:
                 return Decoded(self.by_kernels(payloads), {})
             except (NotHere, *FAULTS):
-                pass  # Protobuf's own reader says what is wrong, and with which of them
+                pass  # Protobuf's own reader reports the error, and its value
         return in_halves(payloads, self._at_once, self._target)
 
     def by_kernels(self, payloads: list[bytes]) -> Any:
-        """Raises `NotHere` where the kernels do not read all of them, ``ValueError`` for another message."""
+        """Raises `NotHere` if the kernels cannot read all of them, ``ValueError`` for another message."""
         begin = self._begin(payloads[0])
         prefix = payloads[0][:begin]
         if not all(payload.startswith(prefix) for payload in payloads):
@@ -107,7 +107,7 @@ class ProtobufPayloads:
         return _struct(self._expected, messages, self._target)
 
     def _begin(self, payload: bytes) -> int:
-        """Where the message begins. Raises ``ValueError`` for another message than the one that is expected."""
+        """The position of the message. Raises ``ValueError`` for an unexpected message."""
         if payload[:1] == b"\0":
             end, indexes = 1, [0]
         else:
@@ -129,7 +129,7 @@ class ProtobufPayloads:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """Zigzag, as the indexes are."""
+    """Zigzag, as in the indexes."""
     number = shift = 0
     while True:
         if position >= len(data):
@@ -281,7 +281,7 @@ def _inner_filler(message: Descriptor) -> Callable[[Any, Any], None]:
 
 
 def _plain(field: FieldDescriptor) -> Callable[[Any], Any]:
-    """What protobuf takes for a scalar of a column."""
+    """The value that protobuf accepts for a scalar of a column."""
     if field.enum_type is not None:
         numbers = {name: value.number for name, value in field.enum_type.values_by_name.items()}
 

@@ -61,7 +61,7 @@ class _Found(NamedTuple):
     values: Any
     until: Any
     absent: Any
-    """Which messages lack the field; None where it is there in all."""
+    """Which messages lack the field; None if none does."""
 
 
 def compilable(message: Descriptor) -> bool:
@@ -69,14 +69,14 @@ def compilable(message: Descriptor) -> bool:
         if field.type not in _WIRES or field.number >= _NUMBER_MAX or field.is_required:
             return False
         if field.enum_type is not None and field.enum_type.is_closed:
-            return False  # unknown numbers are no values of it
+            return False  # unknown numbers are no values of the enum
         if field.message_type is not None and not compilable(field.message_type):
             return False
     return True
 
 
 def struct_of(message: Descriptor, payloads: Sequence[bytes], begin: int, target: Any) -> Any:
-    """The messages that stand in `payloads` behind their first `begin` bytes. Raises `NotHere`."""
+    """The messages in `payloads` after their first `begin` bytes. Raises `NotHere`."""
     ends = np.cumsum(np.fromiter(map(len, payloads), np.int64, len(payloads)))
     starts = np.empty_like(ends)
     starts[0], starts[1:] = 0, ends[:-1]

@@ -19,7 +19,7 @@ VARINT: Final = 0
 FIXED64: Final = 1
 BYTES: Final = 2
 FIXED32: Final = 5
-"""Wire types, as a tag has them."""
+"""The wire types of a tag."""
 
 _NOT_HERE: Final = -1
 _VARINT_BITS: Final = 63
@@ -27,7 +27,7 @@ _TAG_MAX: Final = (1 << 32) - 1
 
 
 def _varint_py(data: Any, position: int, end: int) -> Any:
-    """A varint's 64 bits and the position behind it; position -1 where it has more, or does not end before `end`."""
+    """A varint's 64 bits and the position after it; position -1 if it has more, or does not end before `end`."""
     number = np.uint64(0)
     shift = np.uint64(0)
     while position < end:
@@ -57,7 +57,7 @@ _fixed = njit(nogil=True, inline="always")(_fixed_py)
 
 
 def _field_py(data: Any, position: int, end: int) -> Any:
-    """The next field: its number, its wire type, its value or where its bytes begin, and where the field ends.
+    """The next field: its number, its wire type, its value or the start of its bytes, and the field's end.
 
     The end is -1 for a field that is broken, or of a wire type that is not read here.
     """
@@ -191,7 +191,7 @@ def _elements_py(
 
 
 def _gather_py(data: Any, starts: Any, ends: Any, offsets: Any, out: Any) -> None:
-    """The ranges of `data` behind each other; `offsets` has where each begins."""
+    """The ranges of `data`, one after another; `offsets` has the start of each."""
     for row in range(starts.shape[0]):
         copy_bytes(out, offsets[row], data, starts[row], ends[row] - starts[row])
 

@@ -19,12 +19,12 @@ from google.protobuf.message import DecodeError
 from barnabas.runtime.started_process import PYTHON
 
 _NAME: Final = "barnabas_registry_value.proto"
-"""The name of the schema's file, which the registry does not tell; no import may have the same."""
+"""A name for the schema's file, since the registry has none; no import may have the same."""
 _COMPILER_S: Final = 60
 _MAP_ENTRY: Final = re.compile(r"\boption\s+map_entry\s*=\s*true\s*;")
-"""How Confluent's serializer for Java writes the entry of a map, and how protoc does not take it."""
+"""The form in which Confluent's serializer for Java writes the entry of a map, and which protoc refuses."""
 _MARK: Final = "option no_standard_descriptor_accessor = true;"
-"""An option that protoc takes, and nobody has."""
+"""An option that protoc accepts, and that no schema uses."""
 TIMESTAMP: Final = "google.protobuf.Timestamp"
 DURATION: Final = "google.protobuf.Duration"
 WRAPPERS: Final = {
@@ -59,14 +59,14 @@ _WIDER: Final = {
     (FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_STRING),
     (FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_BYTES),
 }
-"""A writer's type and a reader's, as which each of its values is the same; or no text, which its reader notices."""
+"""Pairs of a writer's and a reader's type, by which each value stays the same, or fails as invalid text."""
 
 
 class ProtobufSchema:
     """A file's messages."""
 
     def __init__(self, text: str, imports: Sequence[tuple[str, str]] = ()) -> None:
-        """Raises ``ValueError`` for a text that protoc does not take."""
+        """Raises ``ValueError`` for a text that protoc refuses."""
         self._pool = descriptor_pool.DescriptorPool()
         for file in _compiled(text, tuple(imports)).file:
             self._pool.Add(file)
@@ -111,10 +111,10 @@ class ProtobufSchema:
 
 
 def require_same(written: Descriptor, expected: Descriptor) -> None:
-    """Raises ``ValueError`` where a field of the writer's is of a type that the reader's of its number is not.
+    """Raises ``ValueError`` if a field of the writer has another type than the reader's field of that number.
 
-    The bytes do not tell: Protobuf would read a ``sint32`` of 5 where an ``int32`` has 10, and what it cannot read it
-    passes over, like a field of a later schema.
+    The bytes do not show it: Protobuf would read an ``int32`` of 10 as a ``sint32`` of 5, and it skips what it cannot
+    read, like a field of a later schema.
     """
     theirs = {field.number: field for field in written.fields}
     for field in expected.fields:
@@ -171,7 +171,7 @@ def _single_type(field: FieldDescriptor, inside: tuple[str, ...]) -> str:
 
 
 def _declared(file: Any) -> list[str]:
-    """The names of a file's messages in their order, which the message indexes count."""
+    """The names of a file's messages in order, which the message indexes count."""
     proto = descriptor_pb2.FileDescriptorProto()
     file.CopyToProto(proto)
     return [message.name for message in proto.message_type]
@@ -183,7 +183,7 @@ def _full(file: Any, name: str) -> str:
 
 @cache
 def _compiled(text: str, imports: tuple[tuple[str, str], ...]) -> descriptor_pb2.FileDescriptorSet:
-    """The file and all that it imports, by protoc in a process of its own: its complaints are on its stderr."""
+    """Parses the file and all its imports, by protoc in a process of its own, whose errors are on its stderr."""
     if find_spec("grpc_tools") is None:
         raise ModuleNotFoundError("No module named 'grpc_tools'", name="grpcio-tools")
     with tempfile.TemporaryDirectory(prefix="barnabas-protoc-") as place:
@@ -224,7 +224,7 @@ def _mark_entries(messages: Iterable[Any]) -> None:
 
 
 def _as_descriptor(text: str) -> descriptor_pb2.FileDescriptorProto | None:
-    """What confluent-kafka's serializer registers in place of a text: a descriptor in Base64."""
+    """The form that confluent-kafka's serializer registers in place of a text: a descriptor in Base64."""
     if "{" in text or ";" in text:
         return None
     try:

@@ -12,17 +12,17 @@ FAULTS: Final = {
     -4: "a record says it has an impossible number of headers",
     -5: "there are more records than the batches say, or bytes than a column takes",
 }
-"""By what `RecordWalk` returns in place of a number of rows or headers."""
+"""The faults, by the number that `RecordWalk` returns in place of a count of rows or headers."""
 SECTION_FIELDS: Final = 7
 """Start and end of a batch's records in the source, their count, base offset, base timestamp (ms), the timestamp of all
 of them or `NO_APPEND_TIME`, the timestamp type."""
 NO_APPEND_TIME: Final = -(1 << 63)
 TOTALS_FIELDS: Final = 6
-"""What `RecordWalk.decode` tells: bytes of keys, null keys, bytes of values, null values, headers, records without."""
+"""Counts of `RecordWalk.decode`: bytes of keys, null keys, bytes of values, null values, headers, records with none."""
 
 
 class RecordWalk(NamedTuple):
     decode: Callable[..., int]
-    """Into the buffers of Arrow columns; the number of records, or one of `FAULTS`."""
+    """Decodes into the buffers of Arrow columns; returns the number of records, or one of `FAULTS`."""
     decode_headers: Callable[..., int]
-    """The headers of records that `decode` has seen; their number, or one of `FAULTS`."""
+    """Decodes the headers of records that `decode` has counted; returns their number, or one of `FAULTS`."""

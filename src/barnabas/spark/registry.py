@@ -39,7 +39,7 @@ class Reference(NamedTuple):
     """Another subject's schema that a schema uses."""
 
     name: str
-    """As the schema calls it: an Avro name, a Protobuf import, the ``$ref`` of a JSON Schema."""
+    """The name in the schema: an Avro name, a Protobuf import, the ``$ref`` of a JSON Schema."""
     subject: str
     version: int
 
@@ -50,7 +50,7 @@ class Schema(NamedTuple):
     text: str
     references: tuple[Reference, ...] = ()
     imports: tuple[tuple[str, str], ...] = ()
-    """Name and text of each schema that it uses, behind those that this one uses itself; a registry fills them in."""
+    """Name and text of each schema that it uses, each after those that it uses itself; a registry fills them in."""
     id: int | None = None
 
     @property
@@ -65,7 +65,7 @@ class Registry:
     user: str = field(default="", repr=False)
     """``name:password``, Confluent's ``basic.auth.user.info``."""
     cache: str | None = None
-    """A directory for answers; shared by the executors, or one on each of them."""
+    """A directory that caches answers; shared by the executors, or one on each."""
 
     def __post_init__(self) -> None:
         """``https://name:password@host`` is taken apart: what is `url` is told in errors and plans.
@@ -146,7 +146,7 @@ class Registry:
             return dict(json.loads(kept.read_text()))
         request = urllib.request.Request(self.url.rstrip("/") + path, data, {"Content-Type": _MEDIA_TYPE})
         if self.user:
-            # Not to where a redirection leads.
+            # The login is not sent to the target of a redirection.
             request.add_unredirected_header("Authorization", "Basic " + base64.b64encode(self.user.encode()).decode())
         try:
             with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:

@@ -48,11 +48,10 @@ def from_registry(
     """A binary column's values in Confluent's wire format, as a struct: Avro, JSON Schema or Protobuf.
 
     Each value is read with the schema whose id it has, and becomes a value of `subject`'s newest schema, or of
-    `schema`: a text of Avro or a `Schema`. With Protobuf that is the file's first message, or `message`. `mode` says
-    what a value does that fits no schema: ``FAILFAST`` ends the query, ``PERMISSIVE`` makes it null, ``REPORT`` makes
-    the column ``struct<value, error>`` with the reason in `error`; ``DEADLETTER`` makes it
-    ``struct<value, dead_letter>``, for `dead_letters`, and needs the source's columns `topic`, `partition`, `offset`
-    and `key` beside it.
+    `schema`: a text of Avro or a `Schema`. With Protobuf that is the file's first message, or `message`. `mode` decides
+    about a value that fits no schema: ``FAILFAST`` ends the query, ``PERMISSIVE`` makes it null, ``REPORT`` makes the
+    column ``struct<value, error>`` with the reason in `error`; ``DEADLETTER`` makes it ``struct<value, dead_letter>``,
+    for `dead_letters`, and needs the source's columns `topic`, `partition`, `offset` and `key` beside it.
 
     Raises ``ValueError`` for a schema that no column can hold, `RegistryDown`.
     """
@@ -130,7 +129,7 @@ def _value_type(schema: Schema, message: str | None) -> Any:
 
 @lru_cache(maxsize=256)
 def format_of(schema: Schema, message: str | None = None) -> SchemaFormat:
-    """Raises ``ValueError`` for another kind of schema, and for one whose libraries are not installed."""
+    """Raises ``ValueError`` for an unknown kind of schema, and for one whose libraries are not installed."""
     if schema.kind not in _FORMATS:
         raise ValueError(f"A schema is of kind {schema.kind}: there are {', '.join(_FORMATS)}.")
     if message is not None and schema.kind != "PROTOBUF":
@@ -147,7 +146,7 @@ def format_of(schema: Schema, message: str | None = None) -> SchemaFormat:
 
 @lru_cache(maxsize=1024)
 def _payloads_of(registry: Registry, expected: Schema, message: str | None, target: Any, schema_id: int) -> Payloads:
-    """Kept as long as the process lives: a worker in Python has many tasks, and each has a `_Reader` of its own."""
+    """Kept for the life of the process: a Python worker runs many tasks, each with a `_Reader` of its own."""
     written = registry.by_id(schema_id)
     if written.kind != expected.kind:
         raise ValueError(f"schema {schema_id} is {written.kind}, not {expected.kind}")
@@ -207,7 +206,7 @@ class _RowWriter:
 def decode(values: Any, payloads: Callable[[int], Payloads], target: Any) -> Decoded:
     """An Arrow binary array; `payloads` gives the reader of a schema id, or raises ``ValueError`` of an unknown one.
 
-    Its other errors, such as the ``OSError`` of a registry that is down, are no fault of a value and are raised.
+    Other errors, such as the ``OSError`` of an unreachable registry, are no fault of a value and are raised.
     """
     arrays: list[Any] = []
     places = numpy.full(len(values), -1)
@@ -238,7 +237,7 @@ def _by_prefix(values: Any) -> Iterator[tuple[bytes, Any]]:
     """Prefixes, and the rows that have each; nulls are left out."""
     if len(values) and not values.null_count:
         prefix = values[0].as_py()[:PREFIX]
-        # Mostly all have one schema, which costs less to see than to put rows into groups.
+        # Usually all rows have one schema: that check takes less time than to group the rows.
         if len(prefix) == PREFIX and pyarrow.compute.all(pyarrow.compute.starts_with(values, prefix)).as_py():
             yield prefix, numpy.arange(len(values))
             return

@@ -175,7 +175,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     def _read_of_open_transactions(
         self, cluster: BlockingCluster, now: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """The ends of partitions that end before the offsets read of them, but not before their first records."""
+        """Of partitions that end before the offset read of them: that offset, or the log's end if it is lower."""
         read = [partition for partition in now if now[partition] < starts[partition]]
         written = ends(cluster, read, replace(self._options, isolation_level=READ_UNCOMMITTED))
         return {partition: min(written[partition], starts[partition]) for partition in read}
@@ -268,7 +268,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         ]
 
     def _kept(self, whole: OffsetRange, earliest: ListedOffset | None) -> OffsetRange:
-        """The part that still exists, None if its topic is gone; `DataLoss` for the rest."""
+        """The part that still exists (`earliest` None: its topic is gone); `DataLoss` for the rest."""
         low = whole.end if earliest is None else earliest.offset
         if low <= whole.start:
             return whole

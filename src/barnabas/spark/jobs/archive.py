@@ -44,7 +44,7 @@ FILE_BYTES: Final = 128 * 1024 * 1024
 SMALL_FILES: Final = 16
 """From how many on the small files of a directory are compacted."""
 KEPT_MS: Final = 7 * 24 * 3_600_000
-"""How long compacted files of a table are kept, for readers of its older versions; Delta's default."""
+"""How long files replaced by compaction are kept for readers of a table's older versions; Delta's default."""
 
 
 @dataclass
@@ -86,10 +86,10 @@ def archive(
     catalog: str = "",
     table: str = "",
 ) -> Archived:
-    """Brings the archive `target` up to what `topics` hold now.
+    """Archives all that `topics` hold now in `target`.
 
     `by`: directories go by ``event`` time, which is `event_time`, a SQL expression over the source's columns, or by
-    ``ingest`` time, which is the commit's. `allow_gaps`: go on where the topic's log has lost offsets that were not
+    ``ingest`` time, which is the commit's. `allow_gaps`: go on if the topic's log has lost offsets that were not
     archived. `recreated`: take up a topic that was deleted and created again. `table_format`: parquet, or a table of
     such files, delta or iceberg, in the same directory. `catalog`: an Iceberg catalog in pyiceberg's configuration, in
     which `table` is the table's NAMESPACE.TABLE, instead of an SQLite one in the archive. Raises `JobError`,
@@ -133,7 +133,7 @@ def ahead(
     recreated: bool,
     taken: str = "archived",
 ) -> tuple[list[Ahead], tuple[Covered, ...]]:
-    """What the topics hold behind `positions`, and what they lost before it was `taken`. Raises `JobError`."""
+    """The topics' offsets after `positions`, and those lost before they were `taken`. Raises `JobError`."""
     partitions = [partition for topic in topics for partition in cluster.metadata.partitions(topic)]
     earliest = cluster.list_offsets(dict.fromkeys(partitions, EARLIEST))
     latest = cluster.list_offsets(dict.fromkeys(partitions, LATEST), isolation_level=level)
@@ -172,7 +172,7 @@ def _epochs(cluster: BlockingCluster, piece: Ahead) -> list[tuple[int, int]]:
 
 
 def portions(ahead: Sequence[Ahead], records: int) -> Iterable[list[Ahead]]:
-    """Cuts what is ahead into parts of about `records`, each with its share of every partition, in their order."""
+    """Cuts the offsets ahead into parts of about `records`, each with its share of every partition, in order."""
     total = sum(piece.end - piece.start for piece in ahead)
     count = -(-total // records)
     for part in range(count):
@@ -273,7 +273,7 @@ def _to_parquet(rows: DataFrame, place: Path) -> None:
 
 
 def staged_files(place: Path) -> tuple[DataFile, ...]:
-    """The Parquet files under `place`, with what their footers say."""
+    """The Parquet files under `place`, with the figures of their footers."""
     import pyarrow.parquet as parquet
 
     found = []
@@ -310,7 +310,7 @@ def read_archive(
 ) -> DataFrame:
     """The records of an archive, each once, with `SCHEMA`'s columns; `since_ms` <= timestamp < `until_ms`.
 
-    Only files that commits name are read, and of those only files that can hold such records.
+    Only files that commits name are read, and of those only the ones that can have such records.
     """
     from pyspark.sql import functions as sql
 

@@ -66,7 +66,7 @@ class Archive:
     @classmethod
     def open_or_create(cls, path: str | Path, settings: ArchiveSettings) -> Self:
         """An archive that exists must have been made with the same `settings`."""
-        check_table(settings.table_format, settings.catalog, settings.table)  # before a directory is made
+        check_table(settings.table_format, settings.catalog, settings.table)  # before a directory is created
         root = root_of(path)
         file = root / META / "archive.json"
         if not file.exists():
@@ -104,7 +104,7 @@ class Archive:
         return [Commit.parse(file.read_text()) for file in sorted(directory.glob("*.json"))]
 
     def files(self) -> list[DataFile]:
-        """The files that count: those that the table lists, or else the commits, in their order."""
+        """The valid files: those that the table lists, or else the commits, in order."""
         if self.table is not None:
             return self.table.files()
         live: dict[str, DataFile] = {}
@@ -115,11 +115,11 @@ class Archive:
         return list(live.values())
 
     def missing(self) -> list[DataFile]:
-        """Those of `files` that are not there any more, or are shorter than they were written."""
+        """The files of `files` that are missing, or shorter than they were written."""
         return [file for file in self.files() if _size(self.root / file.path) != file.bytes]
 
     def positions(self) -> dict[PartitionLife, int]:
-        """Where each source's archiving goes on."""
+        """The offset at which each source's archiving goes on."""
         ends: dict[PartitionLife, int] = {}
         for commit in self.commits():
             for span in (*commit.covered, *commit.gaps):
@@ -130,7 +130,7 @@ class Archive:
         return self.root / META / "staging" / name
 
     def commit(self, commit: Commit) -> None:
-        """Steps 2 and 3. Raises `ArchiveError` where another writer has the number."""
+        """Steps 2 and 3. Raises `ArchiveError` if another writer has the number."""
         for file in commit.files:
             _synced(self.staging(commit.staging) / file.path)
         try:
@@ -192,7 +192,7 @@ def table_of(root: Path, settings: ArchiveSettings) -> ArchiveTable | None:
 
 
 def _write_new(file: Path, text: str) -> None:
-    """`file` appears with its whole content, or not at all; ``FileExistsError`` where it is there already."""
+    """`file` appears with its whole content, or not at all; ``FileExistsError`` if it exists already."""
     part = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         part.write_text(text)

@@ -83,7 +83,7 @@ class Audit:
         return not any(getattr(self, kind) for kind in KINDS)
 
     def verdict(self) -> str:
-        """``0 lost, 0 duplicated, ..`` with what could not be judged left out."""
+        """``0 lost, 0 duplicated, ..`` without the counts that could not be judged."""
         return ", ".join(f"{getattr(self, kind):,} {kind}" for kind in KINDS if getattr(self, kind) is not None)
 
     def as_json(self) -> dict[str, Any]:
@@ -114,13 +114,13 @@ def read_manifest(spark: SparkSession, path: str) -> DataFrame:
 
 
 def require_manifest(path: str) -> None:
-    """Raises ``ValueError`` where no file fits `path`, which may be a pattern."""
+    """Raises ``ValueError`` if no file fits `path`, which may be a pattern."""
     if not list(Path("/").glob(path.lstrip("/")) if Path(path).is_absolute() else Path().glob(path)):
         raise ValueError(f"There is no manifest {path}: name a Parquet, .csv or .jsonl file or directory.")
 
 
 def normalized(frame: DataFrame, name: str) -> DataFrame:
-    """The columns of a manifest that `frame` has, with their types; an ``id`` from the place where there is none."""
+    """The columns of a manifest that `frame` has, with their types; without an ``id`` one is made from the place."""
     from pyspark.sql import functions as sql
 
     columns = [column for column in _MANIFEST if column in frame.columns]
@@ -201,7 +201,7 @@ def audit(expected: DataFrame, found: DataFrame, *, place: str, findings_max: in
         if column in expected.columns and column in found.columns
     )
     if "offset" in compared and not expected.where("`partition` < 0 or `offset` < 0 or `offset` is null").isEmpty():
-        # librdkafka tells no offset for a record that the broker had already: such a manifest can't say where.
+        # librdkafka reports no offset for a record that the broker had already: such a manifest lacks its place.
         compared = tuple(column for column in compared if column not in ("partition", "offset"))
     sums = _sums(expected, 1, compared).unionByName(_sums(found, -1, compared)).groupBy("bucket")
     buckets = sums.agg(
@@ -264,7 +264,7 @@ def _sums(frame: DataFrame, side: int, compared: Sequence[str]) -> DataFrame:
 
 
 def _differences(expected: DataFrame, found: DataFrame, differing: list[int], compared: Sequence[str]) -> DataFrame:
-    """A row for each thing that is wrong with a record; `n`: how many records it stands for."""
+    """A row for each error of a record; `n`: how many records it stands for."""
     from pyspark.sql import functions as sql
 
     spark = expected.sparkSession
@@ -273,7 +273,7 @@ def _differences(expected: DataFrame, found: DataFrame, differing: list[int], co
     def grouped(frame: DataFrame, prefix: str) -> DataFrame:
         here = [column for column in ("topic", "partition", "offset", "crc") if column in frame.columns]
         rows = frame.withColumn("bucket", _bucket()).join(wanted, "bucket", "left_semi")
-        # The first copy by its place stands for all of them.
+        # The first copy, by its place, stands for all of them.
         first = sql.min(sql.struct(*here)) if here else sql.first(sql.lit(None))
         counted = rows.groupBy(sql.col("id").alias(f"{prefix}_id")).agg(
             sql.count("*").alias(f"{prefix}_rows"), first.alias("first")
@@ -330,7 +330,7 @@ def _reordered(
     if places <= set(found.columns):
         frame = found
     elif places <= set(expected.columns) and "offset" in compared:
-        frame = expected  # the places were compared: what the manifest says of them is so, or was found to differ
+        frame = expected  # the places were compared before: differences are reported already
     elif "sequence" in expected.columns and {"partition", "offset"} <= set(found.columns):
         said = expected.select("id", "sequence", *(c for c in ("producer",) if c in expected.columns))
         frame = found.join(said, "id")

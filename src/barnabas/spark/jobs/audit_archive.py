@@ -32,9 +32,9 @@ def against_archive(
 ) -> tuple[DataFrame, DataFrame]:
     """`expected` and `found` for `audit`: a record's id is its place, its CRC a hash of all its content.
 
-    Without `replayed` the offsets that both have are compared: what was archived, less what the topic deleted since.
-    With it the whole topic is compared with the archived topic of that name; there a record's place is its number in
-    the partition, as a topic that was written again has new offsets. Raises `JobError`.
+    Without `replayed` the offsets that both have are compared: the archived ones, less those that the topic has deleted
+    since. With it the whole topic is compared with the archived topic of that name; there a record's place is its
+    number in the partition, as a topic that was written again has new offsets. Raises `JobError`.
     """
     from pyspark.sql import functions as sql
     from pyspark.sql.window import Window
@@ -75,8 +75,8 @@ def against_archive_of_source(
 ) -> tuple[DataFrame, DataFrame]:
     """`expected` and `found` for `audit`, of `mirror`'s topics and an archive of those that they were copied from.
 
-    A record is known by its offset in the source, which each mirrored record has as its last header. What the archive
-    has not reached yet, and what the mirror has deleted, is not compared. Raises `JobError`.
+    A record is known by its offset in the source, which each mirrored record has as its last header. Records that the
+    archive has not reached yet, or that the mirror has deleted, are not compared. Raises `JobError`.
     """
     from pyspark.sql import functions as sql
 
@@ -105,7 +105,7 @@ def against_archive_of_source(
     )
     archived = read_archive(spark, path, topics).join(sql.broadcast(bounds), ["topic", "partition"])
     found = there.join(sql.broadcast(bounds), ["topic", "partition"], "left").where("origin is null or origin < high")
-    # What no mirror wrote has no offset in the source: it is expected nowhere, and named by its own offset.
+    # A record that no mirror wrote has no offset in the source: it is not expected, and named by its own offset.
     stranger = sql.concat(sql.lit("offset "), sql.col("offset"))
     place = ("topic", "partition", "number")
     return (
@@ -115,7 +115,7 @@ def against_archive_of_source(
 
 
 def _begins(bootstrap: Servers, topics: Sequence[str], mirrored: DataFrame) -> dict[tuple[str, int], int]:
-    """The first offset of the source that is in each partition of the mirror whose beginning was deleted."""
+    """The first source offset in each partition of the mirror whose beginning was deleted."""
     from pyspark.sql import functions as sql
 
     with cluster_of(bootstrap, "barnabas-audit") as cluster:
@@ -139,7 +139,7 @@ def _hashed(frame: DataFrame, place: Sequence[str]) -> DataFrame:
 def _shared(
     bootstrap: Servers, kept: Archive, topics: Sequence[str]
 ) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]:
-    """From where to where archive and topic can be compared: to the archive's end, from the topic's start."""
+    """The range in which archive and topic can be compared: from the topic's start to the archive's end."""
     starting: dict[str, dict[str, int]] = {}
     ending: dict[str, dict[str, int]] = {}
     with cluster_of(bootstrap, "barnabas-audit") as cluster:

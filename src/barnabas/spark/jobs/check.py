@@ -26,7 +26,7 @@ class Remark(NamedTuple):
     what: str
     says: str
     must: bool
-    """Whether the program does not run, or not as it did, before this is changed."""
+    """Whether the program fails, or behaves differently, until this is changed."""
 
 
 @dataclass
@@ -48,7 +48,7 @@ class _Chain:
 
 
 def check(source: str, name: str) -> list[Remark]:
-    """What there is to say of the program, by line. Raises `JobError` for what is no Python."""
+    """The findings about the program, by line. Raises `JobError` for invalid Python."""
     try:
         tree = ast.parse(source, name)
     except SyntaxError as error:
@@ -173,6 +173,6 @@ class _Reader(ast.NodeVisitor):
 
 
 def _text(arguments: Sequence[ast.expr | None]) -> str:
-    """The text that a call is given, "" where that is computed."""
+    """The text argument of a call, "" if it is computed."""
     first = arguments[0] if arguments else None
     return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""

@@ -70,7 +70,7 @@ class Commit:
     files: tuple[DataFile, ...]
     removed: tuple[str, ...] = ()
     gaps: tuple[Covered, ...] = ()
-    """Offsets that were gone from the topic before they were archived, and that the user allowed to be missing."""
+    """Offsets that the topic had lost before they were archived, and that the user allowed to be missing."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -118,7 +118,7 @@ class Coverage(NamedTuple):
     source: PartitionLife
     ranges: list[tuple[int, int]]
     gaps: list[tuple[int, int]]
-    """Offsets between the ranges; those that were allowed are among them."""
+    """Offsets between the ranges, including allowed gaps."""
     overlaps: list[tuple[int, int]]
 
 

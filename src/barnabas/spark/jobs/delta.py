@@ -57,7 +57,7 @@ class DeltaArchive(ArchiveTable):
             return
         listed = {file.path: file for file in _files(table)} if commit.removed else {}
         added, removed = self.changes(commit, listed)
-        # Joining files changes no data: whoever follows the table's changes need not read them.
+        # A compaction changes no data: readers of the table's changes need not read its files.
         changes_data = not removed
         now_ms = time.time_ns() // 1_000_000
         columns = [name for name, type in self.columns.items() if type in WITH_STATISTICS]
@@ -73,7 +73,7 @@ class DeltaArchive(ArchiveTable):
                 list(DIRECTORIES),
                 commit_properties=CommitProperties(
                     custom_metadata={"barnabas.archive.commit": str(commit.number)},
-                    # A second attempt would not look again whether another program took out the same files.
+                    # A second attempt would not check again whether another program removed the same files.
                     max_commit_retries=0,
                     app_transactions=[Transaction(APPLICATION, commit.number)],
                 ),
@@ -114,7 +114,7 @@ def _files(table: DeltaTable) -> list[DataFile]:
 
 
 def _bounds(footer: Any, columns: Collection[str]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Each column's least and greatest value of a Parquet file, as far as its footer has them, as Delta writes them."""
+    """Each column's least and greatest value of a Parquet file, if its footer has them, in Delta's form."""
     lows: dict[str, Any] = {}
     highs: dict[str, Any] = {}
     for index in range(footer.num_columns):

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OK, NOTE, WRONG, UNSEEN = "ok", "note", "wrong", "unseen"
-"""It works; it works, but; it does not work; it could not be looked at."""
+"""It works; it works with a reservation; it does not work; it could not be checked."""
 _LIBRARIES: Final = {"pyarrow": (18, WRONG), "pandas": (2, NOTE), "numba": (0, NOTE)}
-"""The oldest major version that will do, and the state of a library that is older or missing."""
+"""The oldest sufficient major version, and the state of a library that is older or missing."""
 _TASKS_MAX: Final = 64
 _TIMEOUT_MS: Final = "5000"
 _NOT_TOLD: Final = -(1 << 31)
@@ -98,7 +98,7 @@ def _of_library(
 
 
 def of_the_cluster(servers: Servers, topics: Sequence[str], *, local: bool) -> Iterator[DoctorFinding]:
-    """Reachability from here, advertised listeners, topics and what may be done with them, transactions.
+    """Reachability from here, advertised listeners, topics and the permissions on them, transactions.
 
     `local`: executors are processes of this machine.
     """
@@ -205,7 +205,7 @@ def _of_transactions(servers: Servers, broker_id: int) -> Iterator[DoctorFinding
 
 
 def of_the_executors(spark: SparkSession, servers: Servers) -> Iterator[DoctorFinding]:
-    """What the executors' Pythons have, and whether they reach every broker at its advertised address."""
+    """The libraries of the executors' Pythons, and whether they reach every broker at its advertised address."""
     tasks = min(max(spark.sparkContext.defaultParallelism, 2), _TASKS_MAX)
     asked = {**settings_of(servers), "default.api.timeout.ms": _TIMEOUT_MS}
 

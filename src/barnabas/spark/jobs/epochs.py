@@ -13,8 +13,8 @@ from barnabas.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochR
 def leader_epochs(cluster: BlockingCluster, topic_partition: TopicPartition, start: int) -> list[tuple[int, int]]:
     """(leader epoch, first offset) from the epoch that holds `start` on, ascending; no first offset is below `start`.
 
-    Asked for an epoch, the leader answers with the largest that it knows up to that one, and where it ends: so the
-    table is read from its end, one request for each epoch.
+    Asked for an epoch, the leader answers with the largest known epoch up to that one, and its end: so the table is
+    read from its end, one request for each epoch.
     """
     newest = cluster.metadata.leader_epoch(topic_partition)
     found: list[tuple[int, int]] = []

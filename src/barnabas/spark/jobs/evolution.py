@@ -19,7 +19,7 @@ _WIDER: Final = {
     "int": ("bigint", "double"),
     "float": ("double",),
 }
-"""Types that a table's column may have where the records' is narrower."""
+"""The types that a table's column may have if the records' type is narrower."""
 
 
 def as_arrow(columns: StructType) -> pyarrow.Schema:
@@ -29,14 +29,14 @@ def as_arrow(columns: StructType) -> pyarrow.Schema:
 
 
 def merged(table: pyarrow.Schema, records: StructType) -> StructType:
-    """The table's columns and those that only the records have. Raises `JobError` where a type does not fit."""
+    """The table's columns and those that only the records have. Raises `JobError` if a type does not fit."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return _merged(_nullable(from_arrow_schema(table, prefer_timestamp_ntz=True)), _nullable(records), "")
 
 
 def typed(records: StructType) -> StructType:
-    """Without fields that are null in each record: what they are a later record tells, and the table has them then."""
+    """Without fields that are null in every record: a later record tells their type, and then the table gets them."""
     from pyspark.sql.types import NullType, StructField, StructType
 
     fields = []

@@ -157,7 +157,7 @@ def make_table(
     catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
     own = {
         TableProperties.MANIFEST_MERGE_ENABLED: "true",
-        TableProperties.WRITE_DATA_PATH: place_of(root),  # another program's files lie where ours do
+        TableProperties.WRITE_DATA_PATH: place_of(root),  # other programs write their files to the same place
         **properties,
     }
     with catalog.create_table_transaction(name, schema, location=place_of(root), properties=own) as made:
@@ -170,7 +170,7 @@ def make_table(
 
 
 def load(catalog: Catalog, name: str, root: Path) -> Table:
-    """The table `name`, whose files are under `root`. Raises `ArchiveError` where it lies elsewhere."""
+    """The table `name`, whose files are under `root`. Raises `ArchiveError` if its files are elsewhere."""
     table = catalog.load_table(name)
     if table.location().removeprefix("file://").rstrip("/") != str(root):
         raise ArchiveError(
@@ -181,7 +181,7 @@ def load(catalog: Catalog, name: str, root: Path) -> Table:
 
 
 def without_retries(table: Table) -> None:
-    """Turns pyiceberg's own second attempts off: they would add what another job added in between."""
+    """Turns pyiceberg's own retries off: they would add files that another job added in between."""
     once = {**table.properties, TableProperties.COMMIT_NUM_RETRIES: "0"}
     table.metadata = table.metadata.model_copy(update={"properties": once})
 
@@ -189,8 +189,8 @@ def without_retries(table: Table) -> None:
 def change_files(update: UpdateSnapshot, added: Sequence[IcebergFile], removed: Sequence[IcebergFile]) -> None:
     """One snapshot more, with `added` and without `removed`.
 
-    Every manifest is searched for `removed`. pyiceberg 0.12 has several threads ask one evaluator which manifests may
-    hold a file of such a partition; it answers one of them by another's bounds now and then, and a file is missed.
+    Every manifest is searched for `removed`. pyiceberg 0.12 uses one evaluator from several threads to find the
+    manifests of such a partition; now and then it answers one thread by another's bounds, and a file is missed.
     """
     with update.overwrite() if removed else update.merge_append() as snapshot:
         for file in added:
@@ -214,7 +214,7 @@ def listed(table: Table, root: Path) -> dict[str, IcebergFile]:
 
 
 def iceberg_file(table: Table, root: Path, file: DataFile, partition: Sequence[Any]) -> IcebergFile:
-    """A Parquet file under `root` as the table lists it, with what its footer says."""
+    """A Parquet file under `root` as the table lists it, with the figures of its footer."""
     statistics = data_file_statistics_from_parquet_metadata(
         parquet.read_metadata(root / file.path),
         compute_statistics_plan(table.schema(), table.properties),

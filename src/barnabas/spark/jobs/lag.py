@@ -31,7 +31,7 @@ class Lag(NamedTuple):
 
 
 def lag(bootstrap: Servers, groups: Sequence[str] | None = None, topics: Sequence[str] | None = None) -> list[Lag]:
-    """The lag of `groups` (None: all) in `topics` (None: all that they committed). Raises `KafkaError`."""
+    """The lag of `groups` (None: all) in `topics` (None: all for which they have committed). Raises `KafkaError`."""
     with cluster_of(bootstrap, "barnabas-lag") as cluster:
         cluster.refresh(None)
         committed = {
@@ -56,7 +56,7 @@ def lag(bootstrap: Servers, groups: Sequence[str] | None = None, topics: Sequenc
 
 
 def chosen_groups(bootstrap: Servers) -> tuple[list[str], list[str]]:
-    """The cluster's groups, and those of them that streaming queries got because nobody named one.
+    """The cluster's groups, and those of them that streaming queries have by default, without a named group.
 
     Sinks keep their markers in groups, whose offsets count micro-batches: those are in neither. Raises `KafkaError`.
     """
@@ -68,7 +68,7 @@ def chosen_groups(bootstrap: Servers) -> tuple[list[str], list[str]]:
 
 
 def list_groups(cluster: BlockingCluster) -> list[str]:
-    """The groups of all brokers, each of which knows those that it coordinates. Raises `KafkaError`."""
+    """The groups of all brokers; each broker knows only those that it coordinates. Raises `KafkaError`."""
     found: set[str] = set()
     for broker_id in sorted(cluster.metadata.brokers):
         answer = cluster.broker(broker_id).send(ListGroupsRequest())

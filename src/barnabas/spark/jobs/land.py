@@ -115,8 +115,8 @@ def land(
     every_s: float | None = None,
     told: Callable[[Landed], None] = lambda _: None,
 ) -> Landed:
-    """Brings the table in the directory `path` up to what `topic` holds now; with `every_s` again and again, until
-    ``KeyboardInterrupt``. Each round's doings are `told`, and their sum returned.
+    """Lands all that `topic` holds now in the table in the directory `path`; with `every_s` again and again, until
+    ``KeyboardInterrupt``. `told` gets each round's counts; their sum is returned.
 
     `select`: the table's columns, as SQL or columns over the source's; by default `key`, `value` and `headers`. Each
     row gets `_partition`, `_offset` and `_timestamp` as well. `key`: columns of the table; see `Landing.key`.
@@ -162,8 +162,8 @@ def land(
 
 
 def check_options(options: Mapping[str, str], *, keyed: bool) -> None:
-    """Raises ``ValueError`` for an option of the source by which other records would be read than a commit covers: the
-    table would say that it has those, or would have some twice. And for one that makes tombstones of what are none."""
+    """Raises ``ValueError`` for an option of the source that changes which records are read: the table would claim
+    records that it lacks, or have some twice. Also for one that turns other records into tombstones."""
     for name in options:
         if name.lower() in _ITS_OWN or name.lower().startswith(("starting", "ending")):
             raise ValueError(
@@ -179,7 +179,7 @@ def check_options(options: Mapping[str, str], *, keyed: bool) -> None:
 
 
 def _prepared(job: Job) -> StructType:
-    """Sees to it that the table is there with every column that the records have; returns its columns."""
+    """Creates the table if needed, with every column of the records; returns its columns."""
     from pyspark.sql.types import StructType
 
     frame = _rows(job, [Covered(job.topic, "", 0, 0, 0)])
@@ -203,7 +203,7 @@ def _prepared(job: Job) -> StructType:
 
 
 def _rounds(cluster: BlockingCluster, job: Job, records: int, *, allow_gaps: bool) -> list[list[Covered]]:
-    """What there is to land now, in parts of about `records`."""
+    """The offsets to land now, in parts of about `records`."""
     landing = job.landing
     partitions = [partition.partition for partition in cluster.metadata.partitions(job.topic)]
     positions = {
@@ -248,7 +248,7 @@ def _landed(job: Job, schema: StructType, covered: Sequence[Covered]) -> Landed:
         files = table.placed(place)
         live = {file.path: file for file in table.files()} if touched else {}
         if not all(path in live for path in touched):
-            continue  # another program took it out, so that the commit would find a conflict
+            continue  # another program removed it, so that the commit would find a conflict
         try:
             table.commit(files, [live[path] for path in touched], {span.partition: span.end for span in covered}, base)
         except TableConflict:
@@ -348,5 +348,5 @@ def _compacted(job: Job, schema: StructType, small_files: int) -> int:
     try:
         table.commit(made, files, {}, base)
     except TableConflict:
-        return 0  # the next round sees what is there then
+        return 0  # the next round tries again
     return len(files)

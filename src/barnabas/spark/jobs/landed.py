@@ -71,11 +71,11 @@ class LandedTable(ABC):
 
     @abstractmethod
     def settings(self) -> Mapping[str, str] | None:
-        """The table's properties, None where there is no table."""
+        """The table's properties, None if there is no table."""
 
     @abstractmethod
     def begun(self) -> tuple[str, ...]:
-        """What the directory may have of a table whose making was cut short."""
+        """The files that a table's interrupted creation may have left in the directory."""
 
     @abstractmethod
     def create(self, schema: pyarrow.Schema) -> None:
@@ -94,7 +94,7 @@ class LandedTable(ABC):
 
     @abstractmethod
     def positions(self, partitions: Sequence[int]) -> dict[int, int]:
-        """Where each partition goes on, as far as anything of it has landed."""
+        """The next offset of each partition of which records have landed."""
 
     @abstractmethod
     def commit(
@@ -102,7 +102,7 @@ class LandedTable(ABC):
     ) -> None:
         """Commits the files and where each partition goes on, in one act; without `positions`, a compaction.
 
-        Raises `TableConflict` where the table is not `base` any more.
+        Raises `TableConflict` if the table is not `base` any more.
         """
 
     @abstractmethod
@@ -152,11 +152,11 @@ class LandedTable(ABC):
             yield
 
     def staging(self) -> Path:
-        """A new place for files that nobody reads yet."""
+        """A new directory for files that no reader sees yet."""
         return self.root / META / "staging" / new_place()
 
     def placed(self, staged: Path) -> list[DataFile]:
-        """Moves the Parquet files under `staged` to where the table has its files, under names that are new."""
+        """Moves the Parquet files under `staged` to the table's files, under new names."""
         import pyarrow.parquet as parquet
 
         found = []

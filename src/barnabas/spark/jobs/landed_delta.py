@@ -79,7 +79,7 @@ class LandedDelta(LandedTable):
         self, added: Sequence[DataFile], removed: Sequence[DataFile], positions: Mapping[int, int], base: DeltaTable
     ) -> None:
         now_ms = time.time_ns() // 1_000_000
-        changes_data = bool(positions)  # who follows the table's changes need not read files that were only joined
+        changes_data = bool(positions)  # readers of the table's changes need not read compacted files
         columns = [field.name for field in base.schema().fields if _has_bounds(field.type)]
         actions = [
             *(add_action(self.root, file, columns, changes_data, now_ms) for file in added),
@@ -90,7 +90,7 @@ class LandedDelta(LandedTable):
         ]
         properties = CommitProperties(
             custom_metadata={OFFSETS: json.dumps(positions)} if positions else None,
-            # A second attempt would not look again at what another program did.
+            # A second attempt would not check again for another program's changes.
             max_commit_retries=0,
             app_transactions=[
                 Transaction(self._application(partition), offset) for partition, offset in positions.items()

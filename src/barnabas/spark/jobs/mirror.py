@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SOURCE_OFFSET: Final = "barnabas-source-offset"
 """The header's name; its value is the offset in decimal digits."""
 _OF_THE_TOPIC: Final = 1
-"""DescribeConfigs' ConfigSource of what was set on the topic itself."""
+"""DescribeConfigs' ConfigSource of a topic's own settings."""
 
 
 class Translated(NamedTuple):
@@ -56,7 +56,7 @@ def mirror(
     sink_id: str | None = None,
     every_s: float | None = None,
 ) -> StreamingQuery:
-    """Starts the query: up to what is there now, or (`every_s`) on and on. `checkpoint` is where it goes on from.
+    """Starts the query: up to the present ends, or (`every_s`) without end. It resumes from `checkpoint`.
 
     The topics must exist in the target with as many partitions. `sink_id` names the mirror in the target; by default
     it is made of the source cluster's id. Raises `JobError`.
@@ -104,8 +104,8 @@ def mirror(
 
 
 def create_topics(source: Servers, target: Servers, topics: Sequence[str]) -> list[str]:
-    """Makes those of `topics` that the target lacks, with the partitions and the own configuration that each has in
-    the source; the target's brokers say how many replicas. Returns those that it made. Raises `KafkaError`."""
+    """Creates those of `topics` that the target lacks, with each one's partitions and own configuration in the source;
+    the target's brokers set the replica count. Returns the created ones. Raises `KafkaError`."""
     with cluster_of(source, "barnabas-mirror") as cluster, cluster_of(target, "barnabas-mirror") as other:
         described, known = cluster.refresh(topics), other.refresh(None).topics
     with blocking.connect(config=settings_of(source)) as here, blocking.connect(config=settings_of(target)) as there:
@@ -129,7 +129,7 @@ def create_topics(source: Servers, target: Servers, topics: Sequence[str]) -> li
 
 
 def translate(source: Servers, target: Servers, topics: Sequence[str], groups: Sequence[str]) -> list[Translated]:
-    """Where the offsets that `groups` committed in the source are in the target; nothing is committed."""
+    """The target offsets of those that `groups` committed in the source; commits nothing."""
     found = []
     with cluster_of(source, "barnabas-mirror") as here, cluster_of(target, "barnabas-mirror") as there:
         there.refresh(topics)
@@ -170,7 +170,7 @@ def commit_translated(target: Servers, translated: Sequence[Translated]) -> None
 def first_at_or_after(offset: int, low: int, high: int, origin_from: Callable[[int], int | None]) -> int:
     """The smallest target offset in [`low`, `high`] with no record before it that the group still has to read.
 
-    `origin_from` gives the source offset of the first record at or after a target offset, None where there is none.
+    `origin_from` gives the source offset of the first record at or after a target offset, None if there is none.
     """
     while low < high:
         middle = (low + high) // 2

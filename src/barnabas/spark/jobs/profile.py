@@ -23,7 +23,7 @@ TOP_KEYS: Final = 10
 SAMPLE_RECORDS: Final = 2_000
 """Newest records of each partition that codecs are tried on."""
 BATCH_BYTES: Final = 16 * 1024
-"""``batch.size``'s default: what a producer puts into one batch, and so what a codec sees at a time."""
+"""``batch.size``'s default: the size of a producer's batch, and so of a codec's input."""
 BUCKETS: Final = 60
 
 
@@ -81,7 +81,7 @@ class TopicProfile:
 
 
 def profile(spark: SparkSession, bootstrap: Servers, topics: Sequence[str]) -> list[TopicProfile]:
-    """Reads the topics four times, each time only the columns that are needed."""
+    """Reads the topics four times, each time only the needed columns."""
     from pyspark.sql import functions as sql
 
     profiles = {topic: TopicProfile(topic) for topic in topics}

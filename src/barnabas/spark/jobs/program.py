@@ -19,8 +19,8 @@ def run_program(
 ) -> None:
     """Runs `program` as ``__main__`` in this process, so that its ``getOrCreate()`` gets `spark`.
 
-    What a streaming query fails with is `told`, and the program begun again, up to `restart` times; the query goes on
-    from its checkpoint. Raises what the program raises.
+    `told` gets a streaming query's error, and the program starts again, up to `restart` times; the query goes on from
+    its checkpoint. Raises what the program raises.
     """
     from pyspark.errors import StreamingQueryException
 

@@ -13,7 +13,7 @@ from barnabas.spark.jobs import JobError
 from barnabas.spark.session import java_home
 
 _NEEDED: Final = ("grpc", "grpc_status", "google.rpc", "zstandard", "yaml", "pandas", "pyarrow")
-"""What Spark Connect, on which declarative pipelines always run, needs beside PySpark."""
+"""The packages that Spark Connect, on which declarative pipelines run, needs beside PySpark."""
 
 _SPEC: Final = """\
 name: orders
@@ -26,7 +26,7 @@ configuration:
   spark.sql.shuffle.partitions: "4"
 """
 
-# What Spark takes at its start only, which a pipeline's own configuration can't set.
+# Settings that Spark takes only at its start: a pipeline's own configuration cannot set them.
 _CONF: Final = """\
 # Tables that the next run knows are in a catalog on disk.
 spark.sql.catalogImplementation hive
@@ -128,7 +128,7 @@ Barnabas: `spark-pipelines run --properties-file spark.conf --remote 'local[*]'`
 def make_project(directory: Path, bootstrap: str, client: Path | None = None) -> list[Path]:
     """Writes the project into `directory`, new or empty; returns the files. Raises `JobError`.
 
-    `client` has the properties of who may come in, where the cluster does not let everybody in.
+    `client` has a user's properties, if the cluster requires authentication.
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise JobError(f"{directory} is not empty: name a new directory")

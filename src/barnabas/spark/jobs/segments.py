@@ -75,7 +75,7 @@ class Compared(NamedTuple):
 def stored_batches(directory: str, start: int, high_watermark: int) -> Iterator[Stored]:
     """The batches that begin at `start` or later and end before `high_watermark`, in the order of the files."""
     segments = sorted(Path(directory).glob("*.log"))
-    # A segment begins with the offset that is its name: those that end before `start` need not be opened.
+    # A segment begins with the offset that is its name: segments that end before `start` need not be opened.
     needed = [
         segment
         for index, segment in enumerate(segments)
@@ -156,8 +156,8 @@ def compare(
             break
         seen = Counter(head.identity for head in heads.values())
         if len(seen) > 1:
-            # Kafka's rule for who is right is the leader's epoch; without a leader at hand it is the most replicas,
-            # and where there are as many on each side all are named.
+            # Kafka takes the replica with the leader's epoch for the right one; without a leader the majority of
+            # replicas decides here, and in a tie all are named.
             ranked = seen.most_common()
             usual = ranked[0][0] if ranked[0][1] > ranked[1][1] else None
             odd = [broker for broker, head in heads.items() if head.identity != usual]

@@ -14,7 +14,7 @@ from typing import Final
 from uuid import uuid4
 
 KEPT_S: Final = 7 * 24 * 3600
-"""How long a place of another machine is left alone: longer than any job writes for one commit."""
+"""How long another machine's staging directory is kept: longer than any job writes for one commit."""
 
 
 def new_place() -> str:
@@ -33,7 +33,7 @@ def clear(staging: Path) -> None:
 def written_in(staged: Path) -> list[Path]:
     """The Parquet files that Spark committed under `staged`, in order.
 
-    What an attempt of a task writes lies under ``_temporary`` until then. One that Spark gave up and that still writes
-    makes such a file anew behind the commit, with rows that another attempt's file has.
+    The files of a task's attempt are under ``_temporary`` until then. An attempt that Spark gave up but still writes
+    may create such a file after the commit, with rows that another attempt's file has, too.
     """
     return sorted(path for path in staged.rglob("*.parquet") if "_temporary" not in path.relative_to(staged).parts)

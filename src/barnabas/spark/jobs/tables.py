@@ -42,7 +42,7 @@ class ArchiveTable(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Makes the table where there is none, and adds the columns that it lacks."""
+        """Creates the table if there is none, and adds missing columns."""
 
     @abstractmethod
     def files(self) -> list[DataFile]:
@@ -58,7 +58,7 @@ class ArchiveTable(ABC):
 
     @abstractmethod
     def forget(self, before_ms: int) -> None:
-        """Gives up the table's versions from before that time, where the format keeps their files."""
+        """Drops the table's versions from before that time, if the format keeps their files."""
 
     def take_up(self, commit: Commit) -> None:
         """Brings the commit into the table, once. Raises `ArchiveError`."""
@@ -73,10 +73,10 @@ class ArchiveTable(ABC):
         )
 
     def changes(self, commit: Commit, live: Collection[str]) -> tuple[tuple[DataFile, ...], tuple[str, ...]]:
-        """What to add and to take out, where the table lists the paths `live`.
+        """The files to add and to remove, in a table that lists the paths `live`.
 
-        A compaction is given up where another program took out one of its files: it would bring records back.
-        Raises `ArchiveError` where a file is gone, as when an old archive's table was lost.
+        A compaction is given up if another program removed one of its files: it would bring records back. Raises
+        `ArchiveError` for a missing file, as when an old archive's table was lost.
         """
         if any(path not in live for path in commit.removed):
             for file in commit.files:

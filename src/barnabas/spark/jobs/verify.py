@@ -31,7 +31,7 @@ class PartitionComparison(NamedTuple):
 
 
 def plan(log_dirs: Sequence[str | Path], topics: Sequence[str] | None = None) -> list[PartitionComparison]:
-    """What is to be compared, from the directories' names and checkpoints. Raises `JobError`."""
+    """The partitions to compare, from the directories' names and checkpoints. Raises `JobError`."""
     disk = RealDisk()
     replicas: dict[TopicPartition, list[ReplicaDir]] = {}
     starts: dict[TopicPartition, int] = {}
@@ -62,11 +62,11 @@ def plan(log_dirs: Sequence[str | Path], topics: Sequence[str] | None = None) ->
 
 
 def verify(spark: SparkSession, log_dirs: Sequence[str | Path], topics: Sequence[str] | None = None) -> list[Compared]:
-    """Compares all partitions that the directories hold; of a single one the CRCs are checked. Raises `JobError`."""
+    """Compares all partitions in the directories; of a single copy it checks the CRCs. Raises `JobError`."""
     work = plan(log_dirs, topics)
     if not work:
         return []
-    # A task a partition: the largest are begun first, and none waits behind another.
+    # One task per partition: the largest start first, so that none waits for a late one.
     ordered = sorted(work, key=lambda comparison: comparison.start - comparison.high_watermark)
     context = spark.sparkContext
     found: list[Compared] = (
