@@ -228,7 +228,7 @@ def _new_row(mutant: Mutant, records: dict[str, Record], *, stale: bool = True) 
     checker += _staleness(mutant, seeds) if stale else ""
     if mutant.bug in EQUIVALENT:
         checker = f"changes nothing: {EQUIVALENT[mutant.bug]}"
-    elif test is not None and is_caught(test):
+    elif test is not None and is_caught(test) and not is_caught(seeds):
         path, _, name = named(test).partition("::")
         checker = f"not by seeds; `{name}` in `{path}`{_staleness(mutant, test) if stale else ''}"
     spent = f"{seeds['runs']} | {seeds['cpu_s']:.0f}"
