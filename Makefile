@@ -13,7 +13,11 @@ PYTEST ?= $(BIN)/pytest -q
 # Tests as a target's own run. In CI they share two cores with whatever else the host does: what fails there is tried once
 # more, by a process of its own, so that nothing of the first try is left over, no cluster and no topic; -rpf names it.
 KEPT = -o cache_dir=.pytest_cache/$@
-tested = $(PYTEST) $(if $(CI),--durations=25 $(KEPT)) $(1)$(if $(CI), || $(PYTEST) $(KEPT) -rpf --last-failed --last-failed-no-failures=none $(1))
+tested = $(PYTEST) $(PLAYS) $(if $(CI),--durations=25 $(KEPT)) $(1)$(if $(CI), || $(PYTEST) $(PLAYS) $(KEPT) -rpf --last-failed --last-failed-no-failures=none $(1))
+# All tests together take most of an hour on two cores. So long plays, a third of the time, take turns: a commit's hash names
+# the share of them that it runs, and `make test LONG=1/1` runs all.
+LONG ?= head/4
+PLAYS := --long=$(LONG)
 SEEDS ?= 1000
 MINUTES ?= 30
 CLANG ?= $(shell command -v clang clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14 | head -1)
@@ -326,7 +330,7 @@ zookeeper-play: setup
 
 # The wheel and the sdist, installed in environments of their own, the second without a compiler: a cluster of each.
 package: setup
-	BARNABAS_PACKAGE=1 $(PYTEST) tests/process/test_package.py
+	BARNABAS_PACKAGE=1 $(PYTEST) $(if $(CI),$(PLAYS)) tests/process/test_package.py
 
 # Runs until Ctrl-C, then tells what was found: `make seeds FIRST=5000 PROFILE=ZKX`.
 seeds: setup

@@ -6,7 +6,11 @@ import sys
 import pytest
 from confluent_kafka import Producer
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka(brokers=1, config={"transaction.state.log.num.partitions": 1})]
+pytestmark = [
+    pytest.mark.long(0),
+    pytest.mark.spark,
+    pytest.mark.kafka(brokers=1, config={"transaction.state.log.num.partitions": 1}),
+]
 
 # A process that has a plain session can't have a client of Connect.
 PROGRAM = """

@@ -7,7 +7,11 @@ from confluent_kafka import Consumer, Producer
 
 from barnabas.spark.jobs.project import make_project, run_project
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka(brokers=1, config={"transaction.state.log.num.partitions": 1})]
+pytestmark = [
+    pytest.mark.long(3),
+    pytest.mark.spark,
+    pytest.mark.kafka(brokers=1, config={"transaction.state.log.num.partitions": 1}),
+]
 
 
 def test_the_project_reads_a_topic_and_writes_one(kafka_cluster, tmp_path, monkeypatch):

@@ -72,7 +72,7 @@ from barnabas.wire.messages.sasl_handshake import SaslHandshakeRequest
 from barnabas.wire.messages.stop_replica import StopReplicaRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 
-pytestmark = pytest.mark.apache
+pytestmark = [pytest.mark.long(2), pytest.mark.apache]
 
 SESSION_MS = 15_000
 """After a login by SCRAM-SHA-256; SCRAM-SHA-512 is asked for no other."""

@@ -25,7 +25,7 @@ from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.messages.list_offsets import ListOffsetsRequest
 from barnabas.wire.records import HEADER_BYTES, batches
 
-pytestmark = pytest.mark.apache
+pytestmark = [pytest.mark.long(0), pytest.mark.apache]
 
 TOPIC = "flights"
 RECORDS = 40

@@ -16,7 +16,7 @@ from cluster import BARNABAS, barnabas, until
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-pytestmark = pytest.mark.apache
+pytestmark = [pytest.mark.long(2), pytest.mark.apache]
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_carol="wonder";'
 OWN: dict[str, str | None] = {

@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
-pytestmark = pytest.mark.apache
+pytestmark = [pytest.mark.long(1), pytest.mark.apache]
 
 PAGE = Path(__file__).parents[2] / "docs" / "ensembles.md"
 NAMES = "zk1:2181,zk2:2181,zk3:2181/kafka"

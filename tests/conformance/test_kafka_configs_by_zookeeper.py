@@ -22,7 +22,7 @@ from kafka_tool_output import CASES, Place, Said, normal
 from kafka_tools import KafkaTools
 from our_tools import OurTools
 
-pytestmark = pytest.mark.apache
+pytestmark = [pytest.mark.long(0), pytest.mark.apache]
 
 MAIN = "kafka.admin.ConfigCommand"
 COMPARED = 37

@@ -10,7 +10,7 @@ from clients.topic_records import records
 from cluster import until
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
-pytestmark = [pytest.mark.apache, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long(1), pytest.mark.apache, pytest.mark.timeout(600)]
 
 LINES = [f"line {number}" for number in range(600)]
 

@@ -28,7 +28,7 @@ from kazoo.client import KazooClient
 
 from barnabas.bench.apache import free_port
 
-pytestmark = pytest.mark.apache
+pytestmark = [pytest.mark.long(0), pytest.mark.apache]
 
 RECORD = Path(__file__).with_name("zookeeper_warnings.txt")
 BOTH = os.environ.get("BARNABAS_ZOOKEEPER_PLAY") == "both"

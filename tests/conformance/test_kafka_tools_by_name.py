@@ -24,7 +24,7 @@ from kafka_tool_output import Place, normal
 from kafka_tools import tool
 from our_tools import OurTools
 
-pytestmark = pytest.mark.apache
+pytestmark = [pytest.mark.long(0), pytest.mark.apache]
 
 TABLES = Path(__file__).with_name("kafka_tool_cases")
 CASES = {

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from in_apaches_place import our_broker, wait_until_unregistered
 from test_log_files import dump
 
-pytestmark = pytest.mark.apache
+pytestmark = [pytest.mark.long(2), pytest.mark.apache]
 
 FLIGHTS = "flights"
 PARTITIONS = 100

@@ -19,7 +19,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.runtime.real import real_runtime
 from barnabas.wire.records import ControlType, Record, build_batch, control_batch, records_of
 
-pytestmark = pytest.mark.apache
+pytestmark = [pytest.mark.long(1), pytest.mark.apache]
 
 RUNTIME = real_runtime()
 NOW = RUNTIME.clock.now_ms()

@@ -26,7 +26,7 @@ from barnabas.wire.messages.expire_delegation_token import ExpireDelegationToken
 from barnabas.wire.messages.metadata import MetadataRequest
 from barnabas.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
 
-pytestmark = pytest.mark.apache
+pytestmark = [pytest.mark.long(0), pytest.mark.apache]
 
 APACHES, OURS = 0, 1
 KINDS = pytest.mark.parametrize(("there", "here"), [(APACHES, OURS), (OURS, APACHES)], ids=["to-ours", "to-apaches"])

@@ -29,7 +29,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-pytestmark = [pytest.mark.apache, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long(2), pytest.mark.apache, pytest.mark.timeout(600)]
 
 CONFIG: Final = {
     "group.initial.rebalance.delay.ms": "0",

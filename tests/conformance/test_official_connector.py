@@ -11,7 +11,7 @@ from cluster import running, until
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-pytestmark = [pytest.mark.apache, pytest.mark.spark]
+pytestmark = [pytest.mark.long(2), pytest.mark.apache, pytest.mark.spark]
 
 
 @pytest.fixture(scope="module")

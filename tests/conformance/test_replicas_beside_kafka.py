@@ -22,6 +22,8 @@ from barnabas.wire.messages.metadata import MetadataRequest
 from barnabas.wire.messages.produce import ProduceRequest
 from barnabas.wire.messages.update_metadata import UpdateMetadataRequest
 
+pytestmark = pytest.mark.long(2)
+
 RECORDS = 5
 CONTROLLER_EPOCH = 1000
 """That of a controller which there is not: its word counts, and the real one's no more."""

@@ -21,6 +21,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 from operator_commands import story
 
+pytestmark = pytest.mark.long(1)
+
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"

@@ -18,7 +18,7 @@ from joserfc.jwk import RSAKey
 
 from barnabas.security.sasl.http import ALLOWED_URLS
 
-pytestmark = pytest.mark.apache
+pytestmark = [pytest.mark.long(2), pytest.mark.apache]
 
 APACHES, OURS = 0, 1
 SESSION_MS = 4_000

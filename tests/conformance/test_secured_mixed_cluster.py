@@ -34,7 +34,7 @@ from barnabas.security.tls.settings import tls_settings
 from barnabas.wire.messages.list_offsets import ListOffsetsRequest
 from barnabas.wire.messages.metadata import MetadataRequest
 
-pytestmark = pytest.mark.apache
+pytestmark = [pytest.mark.long(3), pytest.mark.apache]
 
 CONFIGS, ACLS, TOKENS = "kafka-configs", "kafka-acls", "kafka-delegation-tokens"
 

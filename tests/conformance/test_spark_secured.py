@@ -25,7 +25,7 @@ from barnabas.spark.jobs import lag as lag_job
 from barnabas.spark.reasons import reason
 from barnabas.spark.session import SparkUnavailable, session
 
-pytestmark = [pytest.mark.apache, pytest.mark.spark]
+pytestmark = [pytest.mark.long(2), pytest.mark.apache, pytest.mark.spark]
 
 APACHES, OURS = 0, 1
 

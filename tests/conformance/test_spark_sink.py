@@ -8,7 +8,7 @@ import pytest
 from cluster import Cluster
 from confluent_kafka.admin import AdminClient, NewTopic
 
-pytestmark = [pytest.mark.apache, pytest.mark.spark]
+pytestmark = [pytest.mark.long(2), pytest.mark.apache, pytest.mark.spark]
 ROWS = 700
 
 

@@ -22,7 +22,7 @@ from barnabas.spark.options import SourceOptions
 from barnabas.spark.plan import OffsetRange
 from barnabas.spark.topics import bounds
 
-pytestmark = [pytest.mark.apache, pytest.mark.spark]
+pytestmark = [pytest.mark.long(2), pytest.mark.apache, pytest.mark.spark]
 COUNT = 3000
 MANY = 200
 CLEANER = {"log.cleaner.backoff.ms": "100", "log.cleaner.dedupe.buffer.size": "4194304"}

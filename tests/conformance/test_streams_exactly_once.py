@@ -18,7 +18,7 @@ from cluster import running, until
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-pytestmark = [pytest.mark.apache, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long(3), pytest.mark.apache, pytest.mark.timeout(600)]
 
 USERS, PLACES, WORDS = 20, 5, 7
 CLICKS_OF_A_ROUND = 400

@@ -8,6 +8,8 @@ import pytest
 from cluster import running
 from hostile_frame import World, all_attacks, living
 
+pytestmark = pytest.mark.long(3)
+
 P99_MS = 1000.0
 """How far the neighbour's p99 may be above what it was. The aim is 250 ms, which `make hostile` judges by; a busy
 machine is granted more here, and an attack that works takes seconds."""

@@ -24,6 +24,8 @@ from barnabas.testing.loop import background
 from barnabas.wire.frames import decode_response, encode_request, response_class
 from barnabas.wire.messages.delete_acls import DeleteAclsRequest
 
+pytestmark = pytest.mark.long(3)
+
 CALLS_MAX = MANY * 3 // 2
 """Whoever goes over all elements calls two functions for each, if it does anything with them. The count of an answer's
 errors, one for each, is let pass. 128 elements in a step have some hundred each."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
+import pytest
 from living_mutants import living
 
 
+@pytest.mark.long(3)
 def test_a_bug_that_is_put_back_is_found() -> None:
     verdict, _ = living("B85", 0.5)
     assert "aborted-read" in {each.anomaly for each in verdict.anomalies}

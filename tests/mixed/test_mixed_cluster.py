@@ -13,6 +13,7 @@ from mixed_state import state
 pytestmark = pytest.mark.apache
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("brokers", SHAPES, ids=str, indirect=True, scope="session")
 def test_both_kinds_hold_every_role_and_nothing_acknowledged_is_lost(tmp_path: Path, brokers: BothKinds) -> None:

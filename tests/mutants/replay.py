@@ -14,11 +14,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from mutants.digests import head
 from mutants.hunt import Record, by_seeds, catches_again, is_caught, named
 from mutants.mutant import Mutant
 from mutants.recall import read_results
 from mutants.table import MUTANTS
+from shares import place
 
 CPU_SECONDS = 60
 """For other seeds, where the recorded one does not catch any more."""
@@ -26,11 +26,8 @@ CPU_SECONDS = 60
 
 def share_of(mutants: list[Mutant], share: str) -> list[Mutant]:
     """Every `of`-th from the `number`-th on, of ``number/of``."""
-    number, _, of = share.partition("/")
-    first = int(head(), 16) % int(of) if number == "head" else int(number) - 1
-    if not 0 <= first < int(of):
-        raise ValueError(f"there is no share {share}")
-    return mutants[first :: int(of)]
+    first, of = place(share)
+    return mutants[first::of]
 
 
 def caught_by(records: dict[str, Record]) -> Record | None:

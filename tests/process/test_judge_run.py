@@ -35,6 +35,8 @@ from barnabas.wire.api import ApiKey
 from barnabas.wire.frames import encode_request
 from barnabas.wire.messages.fetch import FetchRequest
 
+pytestmark = pytest.mark.long(3)
+
 
 def encode(request: FetchRequest, version: int, client_id: str | None) -> bytes:
     return b"".join(encode_request(request, version, 1, client_id))[4:]

@@ -17,6 +17,8 @@ from barnabas.judge.drivers.programs import PROGRAMS, DriverUnavailable
 from barnabas.judge.history import Op, Status, read
 from barnabas.model.config import parse_properties
 
+pytestmark = pytest.mark.long(2)
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:

@@ -23,7 +23,7 @@ from trees import comparable
 
 from barnabas.bench.apache import classpath, free_port, java
 
-pytestmark = [pytest.mark.apache, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.long(0), pytest.mark.apache, pytest.mark.timeout(1800)]
 
 WHOLE = "MIGRATED" in os.environ
 BROKERS = (0, 1, 2)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = [
+    pytest.mark.long(2),
     pytest.mark.skipif(not os.environ.get("BARNABAS_PACKAGE"), reason="asks PyPI: make package"),
     pytest.mark.timeout(1800),  # the hot path is compiled, beside whatever else the machine does
 ]

@@ -10,6 +10,8 @@ from rehearsed import Kafkas, Ours, are_foreseen
 
 from barnabas.cli.app import run
 
+pytestmark = pytest.mark.long(1)
+
 DRAWN = [9, 0] if "REHEARSALS" not in os.environ else range(int(os.environ["REHEARSALS"]))
 """Seeds. Of the two one has a broker killed, another one stopped, and the preferred leaders elected."""
 

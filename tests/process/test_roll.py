@@ -35,7 +35,7 @@ from trees import comparable, exported
 
 from barnabas.bench.apache import classpath, free_port, java
 
-pytestmark = pytest.mark.apache
+pytestmark = [pytest.mark.long(0), pytest.mark.apache]
 
 ROLLED = [int(each) for each in os.environ.get("ROLLED", "0").split(",")]
 WHOLE = "ROLLED" in os.environ

@@ -25,7 +25,7 @@ from barnabas.spark.jobs.archived import Archive
 pytest.importorskip("pyspark")
 import pyarrow.parquet as parquet
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.long(1), pytest.mark.spark]
 
 RECORDS = 40
 STAGES = re.compile(r"\w+: \d+ of \d+ tasks, ")

@@ -22,7 +22,7 @@ from barnabas.client.blocking_producer import BlockingProducer
 from barnabas.spark.session import SparkUnavailable, session
 from barnabas.testing import KafkaCluster
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.long(3), pytest.mark.spark]
 EXACTLY_ONCE = Path(__file__).parent.parent / "exactly_once"
 RECORDS = 600
 

@@ -23,7 +23,7 @@ from barnabas.spark.jobs.mirror import SOURCE_OFFSET
 from barnabas.spark.session import SparkUnavailable, session
 from barnabas.testing import KafkaCluster
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.long(1), pytest.mark.spark]
 LIGHT = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",

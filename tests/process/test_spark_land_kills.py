@@ -21,6 +21,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from landed_tables import rows
 from landing_until_killed import DRIVERS, OTHERS
 
+pytestmark = pytest.mark.long(3)
+
 pytest.importorskip("pyarrow")
 
 PROGRAM = Path(__file__).with_name("landing_until_killed.py")

@@ -31,7 +31,7 @@ from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSe
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.long(1), pytest.mark.spark]
 
 CUSTOMER = {
     "type": "record",

@@ -18,7 +18,11 @@ from barnabas.spark.reasons import reason
 from barnabas.spark.session import SparkUnavailable, session
 from barnabas.spark.versions import LIMITS_SINCE, OLDEST, spark_version
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka(brokers=1, config={"transaction.state.log.num.partitions": 1})]
+pytestmark = [
+    pytest.mark.long(1),
+    pytest.mark.spark,
+    pytest.mark.kafka(brokers=1, config={"transaction.state.log.num.partitions": 1}),
+]
 current = pytest.mark.skipif(spark_version() < OLDEST, reason="this Spark is too old, which it is told")
 LIGHT = {"spark.sql.shuffle.partitions": "2", "spark.sql.codegen.wholeStage": "false"}
 

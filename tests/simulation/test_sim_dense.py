@@ -11,6 +11,7 @@ from barnabas.sim.run import run_seed
 SEEDS = range(int(os.environ.get("DENSE_SEEDS", "6")))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("profile", ["TXN", "CMP"])
 def test_transactions_are_whole_and_keys_keep_their_values_under_faults(profile: str, seed: int) -> None:

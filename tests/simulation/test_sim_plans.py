@@ -15,6 +15,7 @@ from barnabas.sim.run import run_plan
 PLANS = sorted(Path(__file__).with_name("plans").glob("*.json"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", PLANS, ids=[path.stem for path in PLANS])
 def test_a_plan_that_once_broke_something_holds(path: Path) -> None:
     outcome = run_plan(Plan.loads(path.read_text()))

@@ -31,6 +31,7 @@ def ran(seeds: int, *, hash_seed: str) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
+@pytest.mark.long(0)
 @pytest.mark.timeout(900)
 def test_a_hundred_seeds_hold_and_between_them_meet_every_fault_and_every_invariant() -> None:
     summary = ran(100, hash_seed="1")
@@ -46,6 +47,7 @@ def test_a_hundred_seeds_hold_and_between_them_meet_every_fault_and_every_invari
     assert summary["acknowledged"] > 10_000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("seed", "profile"),
     [

@@ -28,6 +28,8 @@ from barnabas.judge.history import (
 )
 from barnabas.judge.proxy import DELAY_END_TXN
 
+pytestmark = pytest.mark.long(1)
+
 _APART = 10**12
 KILLS = ("kill", "disk-full")
 
