@@ -33,8 +33,7 @@ typedef struct {
 
 static int64_t sum_of(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
 
-/* A zigzag varint of up to 64 bits at `at`, and where it ends; NULL where that is not before `end`. */
-static const uint8_t *signed_varint(const uint8_t *at, const uint8_t *end, int64_t *number) {
+static const uint8_t *long_varint(const uint8_t *at, const uint8_t *end, int64_t *number) {
     uint64_t bits = 0;
     for (int shift = 0; shift < 70 && at < end; shift += 7) {
         uint8_t byte = *at++;
@@ -45,6 +44,22 @@ static const uint8_t *signed_varint(const uint8_t *at, const uint8_t *end, int64
         }
     }
     return NULL;
+}
+
+/* A zigzag varint of up to 64 bits at `at`, and where it ends; NULL where that is not before `end`. Most take one byte or two:
+ * no call for these. */
+static inline const uint8_t *signed_varint(const uint8_t *at, const uint8_t *end, int64_t *number) {
+    uint32_t bits;
+    if (at < end && *at < 0x80) {
+        bits = *at++;
+    } else if (end - at >= 2 && at[1] < 0x80) {
+        bits = (uint32_t)at[1] << 7 | (at[0] & 0x7F);
+        at += 2;
+    } else {
+        return long_varint(at, end, number);
+    }
+    *number = (int64_t)(bits >> 1) ^ -(int64_t)(bits & 1);
+    return at;
 }
 
 /* A size, null where it is negative, and that many bytes; where they end, NULL where that is behind `end`. */
