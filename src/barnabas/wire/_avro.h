@@ -73,8 +73,8 @@ static const uint8_t KEPT_SIZES[KEPT_KINDS] = {0, 4, 8, 8, 4, 8, 4, 4, 16, 4, 0}
 static int32_t *ends_of(const AvroColumn *column) { return (int32_t *)(void *)column->data; }
 
 static void set_bit(uint8_t *bits, int64_t place, int on) {
-    uint8_t bit = (uint8_t)(1 << (place & 7));
-    bits[place >> 3] = (uint8_t)(on ? bits[place >> 3] | bit : bits[place >> 3] & ~bit);
+    int shift = (int)(place & 7);
+    bits[place >> 3] = (uint8_t)((bits[place >> 3] & ~(1 << shift)) | (on != 0) << shift);
 }
 
 /* The place of one more value, which is null or not; -1 where there is no room. */
@@ -112,7 +112,11 @@ static int keep_null(AvroWalk *walk, int32_t number) {
         for (int32_t child = number + 1; child < column->next; child = walk->columns[child].next)
             if (!keep_null(walk, child)) return 0;
     } else {
-        memset(column->data + place * KEPT_SIZES[column->kind], 0, KEPT_SIZES[column->kind]);
+        /* Each of a size that the compiler knows: no call for a few bytes. */
+        int size = KEPT_SIZES[column->kind];
+        if (size == 8) memset(column->data + place * 8, 0, 8);
+        else if (size == 4) memset(column->data + place * 4, 0, 4);
+        else memset(column->data + place * 16, 0, 16);
     }
     return 1;
 }
@@ -120,19 +124,27 @@ static int keep_null(AvroWalk *walk, int32_t number) {
 static inline int keep_number(AvroWalk *walk, AvroColumn *column, int64_t number) {
     int64_t place = next_place(walk, column, 1);
     if (place < 0) return 0;
-    /* A float by way of a double, as in Python. */
-    double real = (double)number;
-    float narrow = (float)real;
-    int32_t small = (int32_t)number;
     switch (column->kind) {
         case KEPT_BITS: set_bit(column->data, place, number != 0); return 1;
-        case KEPT_INT: memcpy(column->data + place * 4, &small, 4); return small == number;
+        case KEPT_INT: {
+            int32_t small = (int32_t)number;
+            memcpy(column->data + place * 4, &small, 4);
+            return small == number;
+        }
         case KEPT_MILLIS:
             if (number > INT64_MAX / 1000 || number < INT64_MIN / 1000) return 0;
             number *= 1000; /* fall through */
         case KEPT_LONG: memcpy(column->data + place * 8, &number, 8); return 1;
-        case KEPT_FLOAT: memcpy(column->data + place * 4, &narrow, 4); return 1;
-        case KEPT_DOUBLE: memcpy(column->data + place * 8, &real, 8); return 1;
+        case KEPT_FLOAT: {
+            float narrow = (float)(double)number; /* By way of a double, as in Python. */
+            memcpy(column->data + place * 4, &narrow, 4);
+            return 1;
+        }
+        case KEPT_DOUBLE: {
+            double real = (double)number;
+            memcpy(column->data + place * 8, &real, 8);
+            return 1;
+        }
         default: return 0;
     }
 }
@@ -187,7 +199,7 @@ static int keep_decimal(AvroWalk *walk, AvroColumn *column, const uint8_t *at, i
     return 1;
 }
 
-static inline int keep_bytes(AvroWalk *walk, AvroColumn *column, const uint8_t *at, int64_t size, int checked) {
+static int keep_bytes(AvroWalk *walk, AvroColumn *column, const uint8_t *at, int64_t size, int checked) {
     if (column->kind == KEPT_DECIMAL) return keep_decimal(walk, column, at, size);
     if (column->kind != KEPT_BYTES && column->kind != KEPT_TEXT) return 0;
     int64_t place = next_place(walk, column, 1);
@@ -199,30 +211,36 @@ static inline int keep_bytes(AvroWalk *walk, AvroColumn *column, const uint8_t *
         return 0;
     }
     ends[place + 1] = (int32_t)(used + size);
-    int is_checked = checked || column->kind == KEPT_BYTES;
-    if (size <= 16 && !checked && walk->data_end - at >= 16 && column->bytes_room - used >= 16) {
-        /* Most are as short as this: both halves at once, with what is behind it, which the next one overwrites. */
-        uint64_t halves[2];
-        memcpy(halves, at, 16);
-        memcpy(column->bytes + used, halves, 16);
-        uint64_t low = size < 8 ? ~(~(uint64_t)0 << 8 * size) : ~(uint64_t)0;
-        uint64_t high = size < 9 ? 0 : size < 16 ? ~(~(uint64_t)0 << 8 * (size - 8)) : ~(uint64_t)0;
-        is_checked |= !(((halves[0] & low) | (halves[1] & high)) & 0x8080808080808080u);
-    } else if (size) {
-        memcpy(column->bytes + used, at, (size_t)size);
-    }
-    return is_checked || is_utf8(at, size);
+    if (size) memcpy(column->bytes + used, at, (size_t)size);
+    return checked || column->kind == KEPT_BYTES || is_utf8(at, size);
 }
 
-static inline const uint8_t *avro_varint(const uint8_t *at, const uint8_t *end, int64_t *number) {
-    if (at < end && *at < 0x80) {
-        *number = (int64_t)(*at >> 1) ^ -(int64_t)(*at & 1);
-        return at + 1;
+/* Of the first bytes of sixteen, the bit that ASCII does not have: as many as are taken from behind the middle. */
+static const uint8_t NOT_ASCII[32] = {
+    0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
+};
+
+/* As `keep_bytes`. Most texts are short, and ASCII: such a one is copied at once with what is behind it, which the next one
+ * overwrites. */
+static inline int keep_text(AvroWalk *walk, AvroColumn *column, const uint8_t *at, int64_t size) {
+    if (column->kind == KEPT_TEXT && size <= 16 && walk->data_end - at >= 16 && column->count < column->room) {
+        int32_t *ends = ends_of(column) + column->count;
+        uint64_t text[2], mask[2];
+        if (column->bytes_room - ends[0] >= 16 && ends[0] <= INT32_MAX - 16) {
+            memcpy(text, at, 16);
+            memcpy(mask, NOT_ASCII + 16 - size, 16);
+            memcpy(column->bytes + ends[0], text, 16);
+            if (!((text[0] & mask[0]) | (text[1] & mask[1]))) {
+                ends[1] = ends[0] + (int32_t)size;
+                next_place(walk, column, 1);
+                return 1;
+            }
+        }
     }
-    return signed_varint(at, end, number);
+    return keep_bytes(walk, column, at, size, 0);
 }
 
-static const uint8_t *avro_value(AvroWalk *walk, int32_t number, const uint8_t *at);
+static const uint8_t *avro_values(AvroWalk *walk, int32_t number, int32_t until, const uint8_t *at);
 
 /* Items in blocks, each behind its count, which is below 0 where the block's size in bytes is told as well. */
 static const uint8_t *avro_blocks(AvroWalk *walk, int32_t number, const uint8_t *at) {
@@ -231,10 +249,10 @@ static const uint8_t *avro_blocks(AvroWalk *walk, int32_t number, const uint8_t 
     int is_map = node->kind == AVRO_MAP;
     int64_t total = column ? ends_of(column)[column->count] : 0, count, size;
     for (;;) {
-        if (!(at = avro_varint(at, walk->end, &count))) return NULL;
+        if (!(at = signed_varint(at, walk->end, &count))) return NULL;
         if (!count) break;
         if (count < 0) {
-            if (count == INT64_MIN || !(at = avro_varint(at, walk->end, &size))) return NULL;
+            if (count == INT64_MIN || !(at = signed_varint(at, walk->end, &size))) return NULL;
             count = -count;
         }
         /* An item takes a byte at least: what says that it has more than are left would only ask for room. */
@@ -242,12 +260,12 @@ static const uint8_t *avro_blocks(AvroWalk *walk, int32_t number, const uint8_t 
         for (total += count; count--;) {
             const uint8_t *key;
             if (is_map) {
-                if (!(at = avro_varint(at, walk->end, &size)) || size < 0 || size > walk->end - at) return NULL;
+                if (!(at = signed_varint(at, walk->end, &size)) || size < 0 || size > walk->end - at) return NULL;
                 key = at;
                 at += size;
-                if (column && !keep_bytes(walk, column + 1, key, size, 0)) return NULL;
+                if (column && !keep_text(walk, column + 1, key, size)) return NULL;
             }
-            if (!(at = avro_value(walk, number + 1, at))) return NULL;
+            if (!(at = avro_values(walk, number + 1, node->next, at))) return NULL;
         }
     }
     if (column) {
@@ -258,53 +276,71 @@ static const uint8_t *avro_blocks(AvroWalk *walk, int32_t number, const uint8_t 
     return at;
 }
 
-/* Reads a value and keeps it; where it ends, or NULL where it is refused or has no room. */
-static const uint8_t *avro_value(AvroWalk *walk, int32_t number, const uint8_t *at) {
-    const AvroNode *node = walk->nodes + number;
-    AvroColumn *column = node->column < 0 ? NULL : walk->columns + node->column;
-    int64_t found;
-    switch (node->kind) {
-        case AVRO_NULL: return !column || (column->bits && keep_null(walk, node->column)) ? at : NULL;
-        case AVRO_BOOLEAN:
-            if (at == walk->end || (column && !keep_number(walk, column, *at != 0))) return NULL;
-            return at + 1;
-        case AVRO_INT:
-        case AVRO_LONG:
-            if (!(at = avro_varint(at, walk->end, &found))) return NULL;
-            if (node->kind == AVRO_INT && found != (int32_t)found) return NULL;
-            return !column || keep_number(walk, column, found) ? at : NULL;
-        case AVRO_FLOAT:
-        case AVRO_DOUBLE:
-            found = node->kind == AVRO_FLOAT ? 4 : 8;
-            if (walk->end - at < found || (column && !keep_real(walk, column, at, (int)found))) return NULL;
-            return at + found;
-        case AVRO_BYTES:
-            if (!(at = avro_varint(at, walk->end, &found)) || found < 0 || found > walk->end - at) return NULL;
-            return !column || keep_bytes(walk, column, at, found, 0) ? at + found : NULL;
-        case AVRO_FIXED:
-            found = node->argument;
-            if (walk->end - at < found || (column && !keep_bytes(walk, column, at, found, 0))) return NULL;
-            return at + found;
-        case AVRO_ENUM: {
-            if (!(at = avro_varint(at, walk->end, &found)) || found < 0 || found >= node->count) return NULL;
-            const int32_t *ends = walk->symbol_ends + node->argument + found;
-            return !column || keep_bytes(walk, column, walk->symbols + ends[0], ends[1] - ends[0], 1) ? at : NULL;
+/* Reads the values of the nodes from `number` to before `until` and keeps them; where the last one ends, or NULL where one is
+ * refused or has no room. A record's fields are the nodes behind its own, so no call is needed for them. */
+static const uint8_t *avro_values(AvroWalk *walk, int32_t number, int32_t until, const uint8_t *at) {
+    const uint8_t *end = walk->end;
+    while (number < until) {
+        const AvroNode *node = walk->nodes + number;
+        number = node->next;
+    chosen:;
+        AvroColumn *column = node->column < 0 ? NULL : walk->columns + node->column;
+        int64_t found;
+        switch (node->kind) {
+            case AVRO_NULL:
+                if (column && !(column->bits && keep_null(walk, node->column))) return NULL;
+                break;
+            case AVRO_BOOLEAN:
+                if (at == end || (column && !keep_number(walk, column, *at != 0))) return NULL;
+                at++;
+                break;
+            case AVRO_INT:
+            case AVRO_LONG:
+                if (!(at = signed_varint(at, end, &found))) return NULL;
+                if (node->kind == AVRO_INT && found != (int32_t)found) return NULL;
+                if (column && !keep_number(walk, column, found)) return NULL;
+                break;
+            case AVRO_FLOAT:
+            case AVRO_DOUBLE:
+                found = node->kind == AVRO_FLOAT ? 4 : 8;
+                if (end - at < found || (column && !keep_real(walk, column, at, (int)found))) return NULL;
+                at += found;
+                break;
+            case AVRO_BYTES:
+                if (!(at = signed_varint(at, end, &found)) || found < 0 || found > end - at) return NULL;
+                if (column && !keep_text(walk, column, at, found)) return NULL;
+                at += found;
+                break;
+            case AVRO_FIXED:
+                found = node->argument;
+                if (end - at < found || (column && !keep_bytes(walk, column, at, found, 0))) return NULL;
+                at += found;
+                break;
+            case AVRO_ENUM: {
+                if (!(at = signed_varint(at, end, &found)) || found < 0 || found >= node->count) return NULL;
+                const int32_t *ends = walk->symbol_ends + node->argument + found;
+                if (column && !keep_bytes(walk, column, walk->symbols + ends[0], ends[1] - ends[0], 1)) return NULL;
+                break;
+            }
+            case AVRO_UNION: {
+                if (!(at = signed_varint(at, end, &found)) || found < 0 || found >= node->count) return NULL;
+                for (node++; found--;) node = walk->nodes + node->next;
+                if (node->kind < AVRO_UNION) goto chosen; /* most are: no call for these either */
+                if (!(at = avro_values(walk, (int32_t)(node - walk->nodes), node->next, at))) return NULL;
+                break;
+            }
+            case AVRO_RECORD:
+                if (column && next_place(walk, column, 1) < 0) return NULL;
+                number = (int32_t)(node + 1 - walk->nodes);
+                break;
+            case AVRO_ARRAY:
+            case AVRO_MAP:
+                if (!(at = avro_blocks(walk, (int32_t)(node - walk->nodes), at))) return NULL;
+                break;
+            default: return NULL;
         }
-        case AVRO_UNION: {
-            if (!(at = avro_varint(at, walk->end, &found)) || found < 0 || found >= node->count) return NULL;
-            int32_t branch = number + 1;
-            while (found--) branch = walk->nodes[branch].next;
-            return avro_value(walk, branch, at);
-        }
-        case AVRO_RECORD:
-            if (column && next_place(walk, column, 1) < 0) return NULL;
-            for (int32_t field = number + 1; field < node->next; field = walk->nodes[field].next)
-                if (!(at = avro_value(walk, field, at))) return NULL;
-            return at;
-        case AVRO_ARRAY:
-        case AVRO_MAP: return avro_blocks(walk, number, at);
-        default: return NULL;
     }
+    return at;
 }
 
 /* The end of bytes in an Arrow array whose ends take four bytes or eight. */
@@ -332,7 +368,7 @@ static int64_t avro_rows(
         int64_t from = end_at(ends, width, row), to = end_at(ends, width, row + 1);
         int is_whole = from >= 0 && to <= data_size && from <= to - skipped;
         walk->end = data + (is_whole ? to : 0);
-        if (is_whole && avro_value(walk, 0, data + from + skipped)) continue;
+        if (is_whole && avro_values(walk, 0, walk->nodes->next, data + from + skipped)) continue;
         cut(walk->columns, 0, row);
         if (walk->full < 0 && keep_null(walk, 0)) {
             refused_rows[(*refused)++] = (int32_t)row;
