@@ -63,7 +63,7 @@ class AvroColumns:
             raise ValueError(f"its schema is of {theirs['name']}, not of {mine.get('name')}")
         return AvroPayloads(written.texts, self._schema, target)
 
-    def encode(self, rows: Any, target: Any) -> Sequence[bytes]:
+    def encode(self, rows: Any, target: Any) -> Any:
         rows = by_name(rows, target, self._missing)
         _require_values(rows, self._schema.root, "")
         if self._compiled and not _has_deep_millis(self._schema.root):
@@ -80,17 +80,17 @@ class AvroColumns:
             schema = field["type"]
         return default_of(field) if "default" in field else None
 
-    def _at_once(self, rows: Any) -> Sequence[bytes]:
+    def _at_once(self, rows: Any) -> Any:
         import pyruhvro
 
         columns = {}
         for field, column in zip(self._schema.root["fields"], rows.flatten(), strict=True):
             millis = _is_millis(field["type"])
             columns[field["name"]] = column.cast(_MILLIS, safe=False) if millis else column
-        encoded: list[Any] = pyruhvro.serialize_record_batch(pyarrow.record_batch(columns), self._texts[-1], 1)
-        return [value for part in encoded for value in part.to_pylist()]
+        (encoded,) = pyruhvro.serialize_record_batch(pyarrow.record_batch(columns), self._texts[-1], 1)
+        return encoded
 
-    def _one_by_one(self, rows: Any) -> Sequence[bytes]:
+    def _one_by_one(self, rows: Any) -> Any:
         import fastavro
 
         names: dict[str, Any] = {}
@@ -101,7 +101,7 @@ class AvroColumns:
             out = io.BytesIO()
             fastavro.schemaless_writer(out, parsed, row)
             encoded.append(out.getvalue())
-        return encoded
+        return pyarrow.array(encoded, pyarrow.binary())
 
 
 class AvroPayloads:

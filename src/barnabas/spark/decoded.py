@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow
@@ -52,9 +52,9 @@ class SchemaFormat(Protocol):
         """Raises ``ValueError`` if values of `written` cannot become those of this schema."""
         ...
 
-    def encode(self, rows: Any, target: Any) -> Sequence[bytes]:
-        """The payload after the schema id, for each row of a struct array without nulls: its fields are those of
-        `target`, the schema's type, by name. Raises ``ValueError``.
+    def encode(self, rows: Any, target: Any) -> Any:
+        """A binary array of the payloads after the schema id, one for each row of a struct array without nulls: its
+        fields are those of `target`, the schema's type, by name. Raises ``ValueError``.
         """
         ...
 

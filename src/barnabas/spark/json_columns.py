@@ -7,7 +7,6 @@ that it cannot read (a map, a whole number written as 1.0) are converted one by 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import pyarrow
@@ -30,7 +29,7 @@ class JsonColumns:
     def payloads(self, written: Schema, target: Any) -> JsonPayloads:
         return JsonPayloads(JsonSchema(written.text, written.imports), target)
 
-    def encode(self, rows: Any, target: Any) -> Sequence[bytes]:
+    def encode(self, rows: Any, target: Any) -> Any:
         rows = by_name(rows, target)
         encoded = []
         for row in rows.to_pylist():
@@ -40,7 +39,7 @@ class JsonColumns:
                 if self._schema.fault(value) is not None:
                     raise ValueError(f"A row does not fit its JSON Schema: {fault}.")
             encoded.append(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
-        return encoded
+        return pyarrow.array(encoded, pyarrow.binary())
 
     def _with_required_nulls(self, value: Any, with_nulls: Any) -> Any:
         """The object with nulls for required properties, or, if that is not enough, with all nulls of the row."""

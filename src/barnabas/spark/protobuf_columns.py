@@ -52,7 +52,7 @@ class ProtobufColumns:
     def payloads(self, written: Schema, target: Any) -> ProtobufPayloads:
         return ProtobufPayloads(ProtobufSchema(written.text, written.imports), self._message, target)
 
-    def encode(self, rows: Any, target: Any) -> Sequence[bytes]:
+    def encode(self, rows: Any, target: Any) -> Any:
         made, fill = message_class(self._message), _filler(self._message)
         encoded = []
         for row in by_name(rows, target).to_pylist(maps_as_pydicts="strict"):
@@ -64,7 +64,7 @@ class ProtobufColumns:
                 raise ValueError(
                     f"A row does not fit the Protobuf schema's {self._message.full_name}: {error}"
                 ) from None
-        return encoded
+        return pyarrow.array(encoded, pyarrow.binary())
 
 
 class ProtobufPayloads:

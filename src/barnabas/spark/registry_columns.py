@@ -195,12 +195,16 @@ class _RowWriter:
         keep_libraries()
         assert self.written.id is not None
         prefix = b"\0" + self.written.id.to_bytes(4, "big")
-        there = rows.drop_null()
-        encoded = format_of(self.written, self.message).encode(there, self.target) if len(there) else []
-        values = iter(encoded)
-        return pyarrow.array(
-            [prefix + next(values) if valid else None for valid in rows.is_valid().to_pylist()], pyarrow.binary()
-        )
+        if rows.null_count == len(rows):
+            return pyarrow.nulls(len(rows), pyarrow.binary())
+        # `drop_null` copies all columns, also where there is no null.
+        there = rows.drop_null() if rows.null_count else rows
+        encoded = format_of(self.written, self.message).encode(there, self.target)
+        values = pyarrow.compute.binary_join_element_wise(prefix, encoded, b"")
+        if not rows.null_count:
+            return values
+        valid = rows.is_valid().to_numpy(zero_copy_only=False)
+        return values.take(pyarrow.array(numpy.cumsum(valid) - 1, mask=~valid))
 
 
 def decode(values: Any, payloads: Callable[[int], Payloads], target: Any) -> Decoded:
