@@ -63,11 +63,14 @@ def handle(
     broker: BrokerParts, request: ProduceRequest, context: RequestContext
 ) -> ProduceResponse | Pending | Coroutine[Any, Any, ProduceResponse | Pending | None] | None:
     """Returns the answer, or a coroutine if a partition must be verified or unpacked, or there are many partitions."""
-    if not -1 <= request.acks <= 1:
-        return failed(request, KafkaError(ErrorCode.INVALID_REQUIRED_ACKS), context)
     appended: list[Appended] = []
     unpacking = Unpacking()
-    if request.transactional_id is not None or sum([len(topic.partition_data) for topic in request.topic_data]) > SLICE:
+    partitions = sum([len(topic.partition_data) for topic in request.topic_data])
+    of_batches = context.header.api_version >= _FIRST_VERSION_OF_BATCHES
+    # Of a single partition `_refusal` looks, at what it has in its hands.
+    if request.transactional_id is None and (partitions > 1 or not of_batches) and _any_is_transactional(request):
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if request.transactional_id is not None or partitions > SLICE:
         return _in_turns(broker, request, context, appended, unpacking)
     try:
         for topic in request.topic_data:
@@ -165,10 +168,12 @@ def _appended(
         return Appended(partition).failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     records = data.records
     if not isinstance(records, _BUFFERS) or len(records) == 0:
-        return Appended(partition).failed(ErrorCode.INVALID_RECORD)
+        return _failed(broker, partition, KafkaError(ErrorCode.INVALID_RECORD))
     error = _refusal(records, request, context) or (refused.get(partition) if refused else None)
+    if error is None and not -1 <= request.acks <= 1:
+        error = KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
     if error is not None:
-        return Appended(partition).failed(error.code, error.message)
+        return _failed(broker, partition, error)
     return broker.replicas.appending.append(
         partition,
         records,
@@ -176,6 +181,26 @@ def _appended(
         internal_topics_allowed=context.header.client_id == ADMIN_CLIENT_ID,
         unpacking=unpacking,
     )
+
+
+def _failed(broker: BrokerParts, partition: TopicPartition, error: KafkaError) -> Appended:
+    """Of a partition that there is not, nothing else is told."""
+    topic = broker.metadata.image.topics.get(partition.topic)
+    if topic is None or partition.partition not in topic.partitions:
+        return Appended(partition).failed(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return Appended(partition).failed(error.code, error.message)
+
+
+def _any_is_transactional(request: ProduceRequest) -> bool:
+    """Whether a partition's first batch is of a transaction (``RequestUtils.hasTransactionalRecords``)."""
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            records = data.records
+            if not isinstance(records, _BUFFERS) or len(records) < HEADER_BYTES:
+                continue
+            if records[MAGIC_AT] == 2 and records[_ATTRIBUTES_LOW_AT] & TRANSACTIONAL:
+                return True
+    return False
 
 
 def answered(
