@@ -56,9 +56,9 @@ async def handle(
                         await context.turn()
             except KafkaError as error:
                 response.error_code = error.code
-                # For a partition on another broker, Apache's broker answers only an error code.
-                is_here = error.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER
-                response.error_message = (error.message or text_of(error.code)) if is_here else None
+                # For a partition that is not here, Apache's broker answers only an error code.
+                of_topic = topic.name not in allowed or topic.name not in broker.metadata.image.topics
+                response.error_message = (error.message or text_of(error.code)) if of_topic else None
     return DescribeProducersResponse(topics=topics)
 
 

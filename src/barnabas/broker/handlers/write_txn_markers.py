@@ -8,6 +8,7 @@ from barnabas.broker.end_markers import write_end_markers
 from barnabas.broker.parts import BrokerParts
 from barnabas.model.acl import Operation
 from barnabas.model.errors import ErrorCode, KafkaError
+from barnabas.model.ids import TopicPartition
 from barnabas.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 
@@ -17,7 +18,11 @@ async def handle(
     if not authorized_cluster(context, Operation.ALTER, log_denied=False):
         require_cluster(context, Operation.CLUSTER_ACTION)
     for marker in request.markers:
-        if marker.producer_id < 0 or marker.producer_epoch < 0:
+        if (marker.producer_id < 0 or marker.producer_epoch < 0) and any(
+            broker.replicas.partition(TopicPartition(topic.name, index)) is not None
+            for topic in marker.topics
+            for index in topic.partition_indexes
+        ):
             # Kafka's own message; such a marker would belong to no producer.
             raise KafkaError(
                 ErrorCode.UNKNOWN_SERVER_ERROR,
