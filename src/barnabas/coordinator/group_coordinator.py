@@ -470,7 +470,8 @@ class GroupCoordinator:
             if group.state is not EMPTY and group.is_subscribed_to(key.topic):
                 outcome[key] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         forgotten = [key for key, error in outcome.items() if error is ErrorCode.NONE]
-        await self._clean_up(partition, group, forgotten, is_waited_for=True)
+        if forgotten:  # else an empty group stays, as in Kafka
+            await self._clean_up(partition, group, forgotten, is_waited_for=True)
         return outcome
 
     async def partitions_deleted(self, topic_partitions: Iterable[TopicPartition]) -> None:

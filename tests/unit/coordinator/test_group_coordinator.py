@@ -371,6 +371,16 @@ def test_offsets_are_deleted_where_nobody_reads_them() -> None:
     play(story)
 
 
+def test_a_group_without_members_stays_where_no_offset_is_deleted() -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        joined = await groups.join("g", join(""))
+        groups.leave("g", [Leaver(joined.member_id, None)])
+        assert await groups.delete_offsets("g", []) == {}
+        assert [each.group_id for each in groups.list_groups()[1]] == ["g"]
+
+    play(story)
+
+
 def test_offsets_of_a_deleted_topic_are_forgotten() -> None:
     async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
         other = TopicPartition("u", 0)
