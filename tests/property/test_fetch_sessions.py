@@ -278,6 +278,14 @@ def test_whoever_says_that_it_is_a_follower_has_no_more_remembered_than_follower
     assert kept == [consumers, *strangers[-2:], followers]
 
 
+def test_a_session_may_begin_with_nothing() -> None:
+    sessions = FetchSessions(ManualClock(), Entropy(), slots_max=1)
+    began = sessions.context(FetchRequest(session_epoch=0), 17, TOPICS)
+    topics = [FetchRequest.FetchTopic(topic_id=KEYS[0][0], partitions=[FetchRequest.FetchPartition(0)])]
+    went_on = sessions.context(FetchRequest(session_id=began.session_id, session_epoch=1, topics=topics), 17, TOPICS)
+    assert (went_on.session_id, len(went_on.fetches)) == (began.session_id, 1)
+
+
 def ends_by_itself(sessions: FetchSessions, clock: ManualClock, began: FetchContext) -> None:
     clock.ms += EVICTION_MS + 1
     sessions.end_idle()

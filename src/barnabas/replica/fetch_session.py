@@ -429,7 +429,7 @@ class FetchSessions:
             return None
         if privileged:
             self._end_oldest_of_followers(size)
-        if size == 0 or (len(self._sessions) >= self._slots_max and not self._evict(size, privileged, now_ms)):
+        if len(self._sessions) >= self._slots_max and (size == 0 or not self._evict(size, privileged, now_ms)):
             return None
         while (session_id := self._entropy.randrange(1, 1 << 31)) in self._sessions:
             pass
