@@ -188,6 +188,8 @@ class ConfigChanges:
     ) -> None:
         """Applies single changes to the present values."""
         require_few((key, text) for key, _, text in operations)
+        if resource_type == ConfigResourceType.TOPIC and name:
+            apply_incremental({}, operations, topic_definitions())  # a wrong operation is told also of an absent topic
         entity_type, entity = self._entity(resource_type, name)
         if entity_type == BROKERS:
             _refuse_promises(key for key, operation, _ in operations if operation != AlterOperation.DELETE)

@@ -224,15 +224,16 @@ class BrokerConfigLayers:
         entries = []
         for name, definition in sorted(topic_definitions().items()):
             sensitive = is_sensitive(definition)
+            shown = None if sensitive else values[name] if name in refused else text_of(config.value(name))
             synonyms: list[Synonym] = []
             if name in values:
-                synonyms.append(Synonym(name, None if sensitive else values[name], ConfigSource.TOPIC_CONFIG))
+                synonyms.append(Synonym(name, shown, ConfigSource.TOPIC_CONFIG))
             if definition.broker_config is not None:
                 synonyms.extend(self.synonyms(definition.broker_config, sensitive=sensitive))
             entries.append(
                 Entry(
                     definition,
-                    None if sensitive else values[name] if name in refused else text_of(config.value(name)),
+                    shown,
                     synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG,
                     False,
                     tuple(synonyms),
@@ -262,6 +263,10 @@ def validate_topic_values(broker: Config, values: Mapping[str, str]) -> None:
     for name in values:
         if name not in topic_definitions():
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
+    for name, definition in topic_definitions().items():
+        if name not in values:
+            continue
+        definition.parse(values[name])
         if name.endswith(".replication.throttled.replicas") and not _are_replicas(values[name]):
             replicas = ", ".join(replica.strip() for replica in values[name].split(","))
             raise ConfigError(
@@ -269,8 +274,6 @@ def validate_topic_values(broker: Config, values: Mapping[str, str]) -> None:
                 "replicas in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],..."
             )
     config = topic_config(broker, values)
-    for name in values:
-        config.value(name)
     if config.flag("remote.storage.enable"):
         raise ConfigError(
             "Tiered Storage functionality is disabled in the broker. "
@@ -310,6 +313,9 @@ def validate_dynamic_broker_values(static: Config, values: Mapping[str, str], *,
                 "Cannot update these configs at default cluster level, broker id must be specified: "
                 f"Set({', '.join(sorted(own))})",
             )
+    for name, definition in broker_definitions().items():
+        if name in values:
+            definition.parse(values[name])
     changed = broker_config({**static.overrides, **values})
     for name, text in values.items():
         check_listeners_value(name, text)
@@ -470,7 +476,7 @@ def apply_incremental(
         try:
             operation = AlterOperation(number)
         except ValueError:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {number} for {name}") from None
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {number}") from None
         if operation is AlterOperation.DELETE:
             values.pop(name, None)
             continue

@@ -59,7 +59,14 @@ def require_no_more_than_there_is(config: Config, listeners: Listeners) -> None:
 
 def unchangeable(names: Iterable[str]) -> list[str]:
     """The keys in `names` that a running Kafka broker can change and this one cannot: it lacks their feature."""
-    return [name for name in names if name.startswith(_PREFIXES) and not name.startswith(_RENEWALS)]
+    known = broker_definitions()
+    return [
+        name
+        for name in names
+        if name.startswith(_PREFIXES)
+        and not name.startswith(_RENEWALS)
+        and not (name in known and known[name].update_mode == "read-only")
+    ]
 
 
 def is_password(name: str) -> bool:

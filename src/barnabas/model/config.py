@@ -336,6 +336,7 @@ def broker_definitions() -> Mapping[str, Definition]:
 
 @cache
 def topic_definitions() -> Mapping[str, Definition]:
+    """Every topic key. Both files are in Kafka's order: of several values that are not allowed it names the first."""
     return _load("topic_configs.json")
 
 

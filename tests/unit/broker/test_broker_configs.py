@@ -53,6 +53,17 @@ def test_a_topic_takes_its_retention_from_the_broker_s_hours():
     assert described.synonyms == ()
     described = entry(layers.describe_topic({"retention.ms": "5"}), "retention.ms")
     assert (described.value, described.source) == ("5", ConfigSource.TOPIC_CONFIG)
+    described = entry(layers.describe_topic({"retention.ms": " +5 "}), "retention.ms")
+    assert (described.value, described.synonyms[0].value) == ("5", "5")
+
+
+def test_of_several_values_the_first_in_kafkas_order_is_refused():
+    with pytest.raises(ConfigError, match=r"segment\.ms"):
+        validate_topic_values(broker_config({}), {"cleanup.policy": "nope", "flush.ms": "x", "segment.ms": "0"})
+    with pytest.raises(ConfigError, match=r"log\.preallocate"):
+        validate_dynamic_broker_values(
+            broker_config({}), {"log.message.downconversion.enable": "1", "log.preallocate": "1"}, per_broker=True
+        )
 
 
 def test_passwords_are_not_told():
