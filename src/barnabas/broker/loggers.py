@@ -7,6 +7,7 @@ levels have Kafka's names. Changes are not stored: the next start begins with th
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -23,6 +24,7 @@ LEVELS: Final = {
     "TRACE": 1,
 }
 """From the least to the most verbose; nothing here logs more than DEBUG does."""
+_NUMBER: Final = re.compile(r"[+-]?\d+", re.ASCII).fullmatch
 KAFKAS: Final = {
     "kafka": "barnabas",
     "kafka.cluster.Partition": "barnabas.replica.partition",
@@ -66,11 +68,16 @@ def _level(logger: logging.Logger) -> str:
     return next((name for name, least in LEVELS.items() if number >= least), "TRACE")
 
 
+def broker_number(name: str, kind: str = "Broker") -> int:
+    """The number that the resource `name` is. Raises INVALID_REQUEST, which calls it the id of a `kind`."""
+    if not _NUMBER(name):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{kind} id must be an integer, but it is: {name}")
+    return int(name)
+
+
 def require_this_broker(name: str, broker_id: int) -> None:
     """Raises INVALID_REQUEST if the resource `name` is not this broker."""
-    if not name.lstrip("+-").isdecimal():
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
-    if int(name) != broker_id:
+    if broker_number(name, "Node") != broker_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {broker_id}, but received {name}")
 
 

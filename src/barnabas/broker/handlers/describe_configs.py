@@ -91,12 +91,15 @@ async def _entries(
     if not authorized_cluster(context, Operation.DESCRIBE_CONFIGS):
         raise _unauthorized(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if resource.resource_type == ConfigResourceType.CLIENT_METRICS:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "Config type client-metrics is only supported on KRaft clusters")
+        why = "Config type client-metrics is only supported on KRaft clusters"
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, why if name else "Client metrics subscription name must not be empty"
+        )
     if resource.resource_type != ConfigResourceType.BROKER:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
     if not name:
         return broker.config_layers.describe_dynamic_default()
-    if name != str(broker.broker_id):
+    if loggers.broker_number(name) != broker.broker_id:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {broker.broker_id} or empty string, but received {name}",
