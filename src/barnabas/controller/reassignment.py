@@ -49,17 +49,21 @@ def validate_replicas(
     def invalid(why: str) -> KafkaError:
         return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
 
+    def told(replicas: Iterable[int]) -> str:
+        """As Scala prints them."""
+        return ", ".join(map(str, replicas))
+
     if not target:
         return invalid("Empty replica list specified in partition reassignment.")
     if len(dict.fromkeys(target)) != len(target):
-        return invalid(f"Duplicate replica ids in partition reassignment replica list: {list(target)}")
+        return invalid(f"Duplicate replica ids in partition reassignment replica list: ArrayBuffer({told(target)})")
     if any(replica < 0 for replica in target):
-        return invalid(f"Invalid broker id in replica list: {list(target)}")
+        return invalid(f"Invalid broker id in replica list: ArrayBuffer({told(target)})")
     adding = context.partition_full_replica_assignment(partition).reassign_to(tuple(target)).adding_replicas
     if not all(context.is_live_broker(replica) for replica in adding):
         return invalid(
-            f"Replica assignment has brokers that are not alive. Replica list: {list(adding)}, "
-            f"live broker list: {context.live_broker_ids}"
+            "Replica assignment has brokers that are not alive. "
+            f"Replica list: ArrayBuffer({told(adding)}), live broker list: Set({told(context.live_broker_ids)})"
         )
     return None
 
