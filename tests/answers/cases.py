@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from answers.asking import Asked, frame_of
 from answers.requests import delete_records, describe_producers, metadata
 from answers.tables import REFUSED, SENSIBLE
+from answers.together import together_of
 from answers.variants import WORDS, Variant, variants
 from answers.world import World
 
@@ -56,6 +57,8 @@ def cases(key: ApiKey, version: int) -> Iterator[Case]:
     for variant in variants(_request_name(key), version):
         if (key, variant.name) != (ApiKey.CREATE_TOPICS, "topics.name='absent'"):  # it would be there from then on
             yield Case(key, version, variant.name, variant)
+    for each in together_of(key, version):
+        yield Case(key, version, each.name)
 
 
 def every_version() -> list[tuple[ApiKey, int]]:
@@ -79,6 +82,9 @@ def _request_name(key: ApiKey) -> str:
 
 
 def _request(world: World, case: Case) -> Message:
+    for each in together_of(case.key, case.version):
+        if each.name == case.name:
+            return each.request(world, case.version)
     if case.name == ABSENT:
         made: Message = REFUSED[case.key](world, case.version)[0]
         return made

@@ -26,7 +26,8 @@ are asked the same requests in the same order, in every version of every API tha
 sense; one for what does not exist; one to a broker that is neither leader nor coordinator nor controller; five that are
 broken (a byte short, seven bytes too long, half of it, with a client id longer than the request, in a version that
 there is not); and then for each field of the request one in which that field holds something else (an empty, absent,
-invalid or very long name, -2, -1, 0 and 7, null, nothing, twice the same, corrupted records).
+invalid or very long name, -2, -1, 0 and 7, null, nothing, twice the same, corrupted records); and some in which several
+things are wrong, or that come after others.
 Answers are equal when all their fields are, error messages among them, but for ids, times, ports, disk sizes, and the
 numbers and addresses in a message.
 
