@@ -94,7 +94,7 @@ _INTERNAL: Final = frozenset(
         "zookeeper.metadata.migration.min.batch.size",
     }
 )
-"""Keys that Kafka reads but does not describe (``ConfigDef.defineInternal``)."""
+"""Keys that Kafka describes only if its configuration file has them (``ConfigDef.defineInternal``)."""
 
 
 class Synonym(NamedTuple):
@@ -188,7 +188,7 @@ class BrokerConfigLayers:
         unknown = {name: _unknown(name) for name in self.static.overrides if name not in known}
         for name, definition in sorted({**known, **unknown}.items()):
             said = name in DYNAMIC_ONLY or name.startswith(_SYSTEM_PROPERTIES)
-            if name in _INTERNAL or (said and not current.is_set(name)):
+            if (name in _INTERNAL and name not in self.static.overrides) or (said and not current.is_set(name)):
                 continue
             sensitive = is_sensitive(definition)
             synonyms = tuple(self.synonyms(name, sensitive=sensitive))

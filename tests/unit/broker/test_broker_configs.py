@@ -66,6 +66,13 @@ def test_of_several_values_the_first_in_kafkas_order_is_refused():
         )
 
 
+def test_a_key_that_kafka_does_not_describe_is_described_where_its_file_has_it():
+    described = BrokerConfigLayers(broker_config({"log.initial.task.delay.ms": "1"})).describe_broker()
+    assert entry(described, "log.initial.task.delay.ms").value == "1"
+    names = {each.definition.name for each in BrokerConfigLayers(broker_config({})).describe_broker()}
+    assert "log.initial.task.delay.ms" not in names
+
+
 def test_passwords_are_not_told():
     layers = BrokerConfigLayers(broker_config({"ssl.key.password": "secret"}))
     described = entry(layers.describe_broker(), "ssl.key.password")
