@@ -25,6 +25,12 @@ def reason(asked: Asked, ours: Any, apaches: Any) -> str | None:
         return "version 0 (8, 11)"
     if asked.key is ApiKey.FETCH and asked.version < 3:
         return "a part of a batch (5)"
+    if asked.key is ApiKey.PRODUCE and asked.version < 3 and "'cut'" in repr(asked.message):
+        return "no whole batch (4)"
+    if asked.key is ApiKey.WRITE_TXN_MARKERS and any(
+        each in repr(asked.message) for each in ("producer_id=-", "producer_epoch=-")
+    ):
+        return "a marker of no producer (10)"
     if asked.key in GROUPS and _without_nobodys_groups(ours) == _without_nobodys_groups(apaches):
         return "a refused join or commit leaves no empty group"
     if asked.key is ApiKey.DESCRIBE_TRANSACTIONS and _without_begins(ours) == _without_begins(apaches):

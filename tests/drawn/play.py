@@ -37,6 +37,8 @@ SILENT_S = 1.5
 """Whoever has not answered by then waits for others: a member that joins for the other members."""
 IN_TURN_S = 0.03
 """Between requests of several connections, that both brokers take them in one order."""
+TAKEN_UP_S = 0.2
+"""Until brokers have read a configuration again of which they were notified; nothing tells when they have."""
 REBALANCES = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 CHANGES_TRANSACTIONS = {
     ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN, ApiKey.WRITE_TXN_MARKERS,
@@ -192,7 +194,7 @@ class Play:
         if keys & CHANGES_TOPICS:
             self._until_same(metadata(self.drawer), lambda answer: True)
         if keys & CHANGES_CONFIGS:
-            time.sleep(IN_TURN_S)  # until the brokers have taken up the notification, which nothing tells
+            time.sleep(TAKEN_UP_S)
 
     def _until_same(self, asked: Asked, settled: Callable[[Any], bool]) -> None:
         ends = time.monotonic() + (10 if len(self.found) == self._before else 0.5)
