@@ -71,6 +71,33 @@ def odd_frames(version: int, acks: int) -> list[bytes]:
     ]
 
 
+TRANSACTIONAL = batch(producer_id=8, producer_epoch=0, base_sequence=0, is_transactional=True)
+
+
+@pytest.mark.parametrize(
+    ("records", "index", "acks", "told"),
+    [
+        (TRANSACTIONAL, 7, 5, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (TRANSACTIONAL[:-1], 0, 5, ErrorCode.INVALID_RECORD),
+        (b"", 7, 5, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (b"", 0, 5, ErrorCode.INVALID_RECORD),
+        (batch(), 0, 5, ErrorCode.INVALID_REQUIRED_ACKS),
+    ],
+)
+def test_of_several_faults_the_first_in_kafkas_order_is_told(
+    tmp_path: Path, records: bytes, index: int, acks: int, told: ErrorCode
+) -> None:
+    async def story() -> None:
+        broker = Broker(tmp_path)
+        broker.feed(frame(9, records, acks, index))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        _, answer = decode_response(ProduceResponse, 9, bytes(broker.transport.written[4:]))
+        assert answer.responses[0].partition_responses[0].error_code == told
+
+    asyncio.run(story())
+
+
 def base_offsets(answers: bytearray, size: int) -> list[int]:
     """Of answers of version 9 that have `size` bytes each."""
     at = size - 1 - 4 - 1 - 1 - 1 - 1 - 8 - 8 - 8

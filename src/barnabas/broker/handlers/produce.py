@@ -66,9 +66,7 @@ def handle(
     appended: list[Appended] = []
     unpacking = Unpacking()
     partitions = sum([len(topic.partition_data) for topic in request.topic_data])
-    of_batches = context.header.api_version >= _FIRST_VERSION_OF_BATCHES
-    # Of a single partition `_refusal` looks, at what it has in its hands.
-    if request.transactional_id is None and (partitions > 1 or not of_batches) and _any_is_transactional(request):
+    if request.transactional_id is None and _any_is_transactional(request):
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if request.transactional_id is not None or partitions > SLICE:
         return _in_turns(broker, request, context, appended, unpacking)
@@ -185,10 +183,14 @@ def _appended(
 
 def _failed(broker: BrokerParts, partition: TopicPartition, error: KafkaError) -> Appended:
     """Of a partition that there is not, nothing else is told."""
-    topic = broker.metadata.image.topics.get(partition.topic)
-    if topic is None or partition.partition not in topic.partitions:
+    if not _is_there(broker, partition.topic, partition.partition):
         return Appended(partition).failed(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return Appended(partition).failed(error.code, error.message)
+
+
+def _is_there(broker: BrokerParts, name: str, partition: int) -> bool:
+    topic = broker.metadata.image.topics.get(name)
+    return topic is not None and partition in topic.partitions
 
 
 def _any_is_transactional(request: ProduceRequest) -> bool:
@@ -198,7 +200,11 @@ def _any_is_transactional(request: ProduceRequest) -> bool:
             records = data.records
             if not isinstance(records, _BUFFERS) or len(records) < HEADER_BYTES:
                 continue
-            if records[MAGIC_AT] == 2 and records[_ATTRIBUTES_LOW_AT] & TRANSACTIONAL:
+            if (
+                records[MAGIC_AT] == 2
+                and records[_ATTRIBUTES_LOW_AT] & TRANSACTIONAL
+                and _LENGTH(records, _LENGTH_AT)[0] <= len(records) - LOG_OVERHEAD
+            ):
                 return True
     return False
 
@@ -225,6 +231,8 @@ async def _unverified(
         for data in topic.partition_data:
             records = data.records
             if not isinstance(records, _BUFFERS) or len(records) < HEADER_BYTES or records[MAGIC_AT] != 2:
+                continue
+            if not _is_there(broker, topic.name, data.index):
                 continue
             _, _, _, _, _, attributes, _, _, _, producer_id, producer_epoch, sequence, _ = HEADER.unpack_from(records)
             if not attributes & TRANSACTIONAL:
