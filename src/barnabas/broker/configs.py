@@ -465,6 +465,9 @@ def _of_mechanism(name: str) -> Definition | None:
     return broker_definitions().get(name.partition(".")[2])
 
 
+_OPERATIONS: Final = frozenset(operation.value for operation in AlterOperation)
+
+
 def apply_incremental(
     current: Mapping[str, str],
     operations: list[tuple[str, int, str | None]],
@@ -472,11 +475,11 @@ def apply_incremental(
 ) -> dict[str, str]:
     """The values after `operations` (name, operation, value) on `current` (KIP-339). Raises INVALID_CONFIG."""
     values = dict(current)
+    for _, number, _ in operations:
+        if number not in _OPERATIONS:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {number}")
     for name, number, text in operations:
-        try:
-            operation = AlterOperation(number)
-        except ValueError:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {number}") from None
+        operation = AlterOperation(number)
         if operation is AlterOperation.DELETE:
             values.pop(name, None)
             continue

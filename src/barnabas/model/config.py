@@ -36,6 +36,12 @@ class AlterOperation(IntEnum):
     SUBTRACT = 3
 
 
+_JAVA_DOUBLE: Final = re.compile(
+    r"([+-]?(?:NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?))(?:(?<=[\d.])[fFdD])?", re.ASCII
+).fullmatch
+"""What ``Double.parseDouble`` reads, without hexadecimal digits."""
+
+
 def _as_java_reads(number: str) -> str:
     """Raises ``ValueError`` also for digit groups (``1_000``), which Python accepts."""
     if "_" in number:
@@ -92,22 +98,22 @@ class Definition:
             return text.lower() == "true"
         if self.type in _BITS:
             try:
-                number = int(_as_java_reads(text))
+                value = int(_as_java_reads(text))
             except ValueError:
                 raise self._refused(
                     text, f"a whole number ({self.type})", f"Not a number of type {self.type.upper()}"
                 ) from None
             limit = 1 << _BITS[self.type]
-            if not -limit <= number < limit:
+            if not -limit <= value < limit:
                 raise self._refused(
                     text, f"a whole number from {-limit} to {limit - 1}", f"Not a number of type {self.type.upper()}"
                 )
-            return number
+            return value
         if self.type == "double":
-            try:
-                return float(_as_java_reads(text))
-            except ValueError:
-                raise self._refused(text, "a number", "Not a number of type DOUBLE") from None
+            number = _JAVA_DOUBLE(text)
+            if number is None:
+                raise self._refused(text, "a number", "Not a number of type DOUBLE")
+            return float(number[1])
         if self.type == "list":
             return tuple(item.strip() for item in text.split(",")) if text else ()
         return text

@@ -57,6 +57,17 @@ def test_a_topic_takes_its_retention_from_the_broker_s_hours():
     assert (described.value, described.synonyms[0].value) == ("5", "5")
 
 
+@pytest.mark.parametrize(("text", "value"), [("0.5f", 0.5), ("5e-1D", 0.5), (" .5 ", 0.5), ("1", 1.0)])
+def test_a_real_number_is_read_as_java_reads_it(text, value):
+    assert topic_definitions()["min.cleanable.dirty.ratio"].parse(text) == value
+
+
+@pytest.mark.parametrize("text", ["infinity", "nan", "0.5ff", "f", "0_5", ""])
+def test_what_java_does_not_read_is_no_real_number(text):
+    with pytest.raises(ConfigError, match="a number"):
+        topic_definitions()["min.cleanable.dirty.ratio"].parse(text)
+
+
 def test_of_several_values_the_first_in_kafkas_order_is_refused():
     with pytest.raises(ConfigError, match=r"segment\.ms"):
         validate_topic_values(broker_config({}), {"cleanup.policy": "nope", "flush.ms": "x", "segment.ms": "0"})
