@@ -173,7 +173,8 @@ class Drawer:
             case ApiKey.METADATA:
                 message.allow_auto_topic_creation = version < 4
                 for topic in message.topics or ():
-                    topic.topic_id = ZERO_UUID
+                    if self.chance(0.7):
+                        topic.topic_id = ZERO_UUID
             case ApiKey.OFFSET_COMMIT | ApiKey.TXN_OFFSET_COMMIT if self.chance(0.4):
                 message.member_id, message.group_instance_id = "", None
                 generation = (

@@ -32,8 +32,9 @@ async def handle(broker: BrokerParts, request: MetadataRequest, context: Request
             if context.due(len(topic.partitions)):
                 await context.turn()
     else:
-        # Each topic once, however often the request names it.
-        once = {(asked.name, asked.topic_id): asked for asked in request.topics or ()}
+        # Each topic once, however often the request names it; where it has ids, what it only names is not asked for.
+        by_id = [asked for asked in request.topics or () if asked.topic_id != ZERO_UUID]
+        once = {("" if by_id else asked.name, asked.topic_id): asked for asked in by_id or request.topics or ()}
         for asked in once.values():
             topics.append(_asked_for(broker, image, asked, request, context, alive))
             if context.due():
