@@ -13,6 +13,7 @@ EPISODES = 12
 REQUESTS = 40
 
 
+@pytest.mark.long(1)
 @pytest.mark.apache
 def test_drawn_requests_are_answered_as_by_apache_kafka(tmp_path: Path) -> None:
     apache.require()
