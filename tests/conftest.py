@@ -6,6 +6,11 @@ from typing import Any
 
 import apache
 import pytest
+from hypothesis import settings
+
+# How long an example takes on a busy machine says nothing of the code.
+settings.register_profile("any machine", settings.default, deadline=None)
+settings.load_profile("any machine")
 
 # Spark's JVMs live for minutes, in which Java's second compiler takes more than it gives.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
