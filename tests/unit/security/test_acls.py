@@ -139,6 +139,9 @@ def test_what_a_newer_version_permits_permits_nothing_and_is_an_acl_all_the_same
         (AclFilter(TOPIC, None, PREFIXED), {"fo"}),
         (AclFilter(GROUP), set()),
         (AclFilter(operation=WRITE), set()),
+        (AclFilter(permission=DENY), set()),
+        (AclFilter(principal="User:bob"), set()),
+        (AclFilter(host=HOST), set()),
         (
             AclFilter(principal="User:alice", host=WILDCARD, operation=READ, permission=ALLOW),
             {"foo", "foobar", "fo", "*"},

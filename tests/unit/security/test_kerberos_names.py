@@ -26,6 +26,7 @@ def test_rules_are_tried_in_their_order() -> None:
             "RULE:[2:$1-$2@$0](kafka-.*@WEST.COM)s/kafka-([a-z]+).*/$1-broker/",
             "RULE:[1:$1](App\\..*)s/App\\.(.*)/$1/g/L",
             "RULE:[2:$1/$2](odd/.*)",
+            "RULE:[1:$1@$0](.*@NORTH.COM)",
             "DEFAULT",
         ),
         "EXAMPLE.COM",
@@ -34,7 +35,7 @@ def test_rules_are_tried_in_their_order() -> None:
     assert names.short_name("kafka/one.west@WEST.COM") == "one-broker"
     assert names.short_name("App.Web@ANY.COM") == "web"
     assert names.short_name("carol@EXAMPLE.COM") == "carol"
-    for stranger in ("carol@WEST.COM", "odd/one@EAST.COM"):  # no rule; no simple name
+    for stranger in ("carol@WEST.COM", "odd/one@EAST.COM", "alice@NORTH.COM"):  # no rule; no simple name
         with pytest.raises(InvalidCredentials):
             names.short_name(stranger)
 

@@ -238,6 +238,8 @@ def test_tokens_that_nobody_signed_are_taken_only_where_that_is_asked_for(jwks: 
     token = f"{encoded({'alg': 'none'})}.{encoded(CLAIMS)}."
     assert login(unsecured(), token) == ALICE
     assert login(unsecured('unsecuredValidatorRequiredScope="read"'), token) == ALICE
+    without_issue = {name: value for name, value in CLAIMS.items() if name != "iat"}
+    assert login(unsecured(), f"{encoded({'alg': 'none'})}.{encoded(without_issue)}.") == ALICE
     with pytest.raises(SaslRefused, match='"status":"insufficient_scope", "scope":"read admin"'):
         login(unsecured('unsecuredValidatorRequiredScope="read admin"'), token)
     with pytest.raises(SaslRefused, match="invalid_token"):

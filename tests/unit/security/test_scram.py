@@ -16,7 +16,14 @@ from scramp import ScramMechanism as OtherMechanism
 
 from barnabas.security.principal import Principal
 from barnabas.security.sasl.exchange import Authenticated, InvalidCredentials, SaslRefused
-from barnabas.security.sasl.scram import ITERATIONS_TRUSTED, Scram, ScramServer, TokenCredential, client_tokens
+from barnabas.security.sasl.scram import (
+    ITERATIONS_TRUSTED,
+    SaltedPassword,
+    Scram,
+    ScramServer,
+    TokenCredential,
+    client_tokens,
+)
 from barnabas.security.sasl.scram_credential import ScramCredential, ScramMechanism
 
 SHA_256, SHA_512 = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
@@ -86,6 +93,18 @@ def test_both_sides_understand_each_other(mechanism: ScramMechanism, user: str, 
     assert login(mechanism, user, password) == Authenticated(Principal("User", user))
     with pytest.raises(InvalidCredentials, match=f"invalid credentials with SASL mechanism {mechanism.mechanism_name}"):
         login(mechanism, user, password + "x")
+
+
+def test_a_kept_salt_is_used_only_where_it_is_the_brokers() -> None:
+    CREDENTIALS[SHA_256, "carol"] = ScramCredential.of_password(SHA_256, "secret", b"another salt", 4096)
+    CREDENTIALS[SHA_256, "dave"] = ScramCredential.of_password(SHA_256, "secret", SALT, 4097)
+    kept: list[SaltedPassword] = []
+    for user in ("alice", "carol", "dave", "alice"):
+        assert login(SHA_256, user, "secret", kept=kept) is not None
+    assert [each[:2] for each in kept] == [(SALT, 4096), (SALT, 4097), (b"another salt", 4096)], (
+        "the last used is first"
+    )
+    assert login(SHA_256, "alice", "not computed again", kept=kept) is not None
 
 
 @pytest.mark.parametrize("mechanism", ScramMechanism)

@@ -243,6 +243,29 @@ def test_a_users_certificate_is_no_brokers_and_makes_none(authority: Authority, 
         shake_hands(settings_of(broker), settings_of(shown))
 
 
+def test_every_certificate_in_a_trust_store_ends_a_chain_as_in_java(authority: Authority) -> None:
+    """A user's own certificate lets in that user alone, although an authority signed it."""
+    broker, user = authority.issue("broker"), authority.issue("user")
+    values = {"ssl.keystore.location": str(broker.key_store), "ssl.client.auth": "required"}
+    server = tls_settings({**values, "ssl.truststore.location": str(user.certificate)})
+    trusting = {"ssl.truststore.location": str(broker.certificate)}
+    assert shake_hands(server, tls_settings({**trusting, "ssl.keystore.location": str(user.key_store)}))[0]
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shake_hands(server, tls_settings({**trusting, **values}))
+
+
+def test_who_has_no_trust_store_trusts_the_systems_authorities(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tls_settings(
+        {"ssl.keystore.location": str(authority.issue("known").key_store), "ssl.client.auth": "required"}
+    )
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shake_hands(settings, settings)
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.trust_store))
+    assert shake_hands(settings, settings)[0]
+
+
 def test_old_protocols_are_not_spoken_by_default(authority: Authority) -> None:
     values = {
         "ssl.keystore.location": str(authority.issue("old").key_store),
