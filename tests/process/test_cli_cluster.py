@@ -20,7 +20,7 @@ import pytest
 from cluster import BARNABAS, until
 
 from barnabas.cli.local_brokers import wait_for_metadata
-from barnabas.cli.local_state import BrokerState, ClusterState
+from barnabas.cli.local_state import BrokerState, ClusterState, cluster_in
 from barnabas.cli.output import CommandError
 from barnabas.runtime.compiled import compiled_files
 from barnabas.runtime.started_process import StartedProcess
@@ -65,6 +65,7 @@ def test_a_cluster_lives_through_the_death_of_a_broker_and_leaves_nothing_behind
     assert [broker["id"] for broker in state["brokers"]] == [0, 1, 2]
     assert sum(broker["controller"] for broker in state["brokers"]) == 1
     assert len({os.getsid(pid) for pid in pids}) == 4, "every process has a session of its own"
+    assert all(process.began for process in cluster_in(place).processes()), "a later process of its pid is not it"
 
     run("topic", "create", "-b", bootstrap, "t", "-p", "3", "-r", "3", "-c", "min.insync.replicas=2")
     lines = "".join(f"key-{number % 7}:value-{number}\n" for number in range(300))

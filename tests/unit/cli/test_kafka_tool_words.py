@@ -102,6 +102,18 @@ def test_an_option_that_may_stand_alone_takes_no_option_for_its_argument() -> No
     assert parser.parse(["--state", "stable"]).value(state) == "stable"
 
 
+def test_an_option_is_taken_only_beside_those_it_belongs_to() -> None:
+    parser = OptionParser()
+    describe, listing = parser.flag("describe", ""), parser.flag("list", "")
+    members = parser.flag("members", "", available_if=(describe,))
+    state = parser.takes("state", "", optional=True, available_if=(describe, listing))
+    assert parser.parse(["--describe", "--members"]).has(members)
+    assert parser.parse(["--state", "--list"]).has(state)
+    for words, told in ((["--members", "--list"], r"\[members\]"), (["--state"], r"\[state\]")):
+        with pytest.raises(OptionError, match=rf"Option\(s\) {told} are unavailable given other options"):
+            parser.parse(words)
+
+
 def test_missing_and_unreadable_arguments_are_told_in_joptsimples_words() -> None:
     parser = OptionParser()
     count = parser.takes("count", "", kind="Integer")
