@@ -223,15 +223,27 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(request.param)
 
 
-def test_avro_is_written_as_fastavro_writes_it(way: str) -> None:
-    parsed = fastavro.parse_schema(ORDER)
-    wanted = []
-    for order in ORDERS:
+def by_fastavro(schema: Any, rows: list[Any]) -> list[bytes]:
+    parsed = fastavro.parse_schema(schema)
+    written = []
+    for row in rows:
         out = io.BytesIO()
-        fastavro.schemaless_writer(out, parsed, order)
-        wanted.append(out.getvalue())
+        fastavro.schemaless_writer(out, parsed, row)
+        written.append(out.getvalue())
+    return written
+
+
+def test_avro_is_written_as_fastavro_writes_it(way: str) -> None:
+    wanted = by_fastavro(ORDER, ORDERS)
     assert encoded(avro(ORDER), ORDERS) == wanted
     assert decoded(wanted, avro(ORDER)).array.to_pylist(maps_as_pydicts="strict") == ORDERS
+
+
+def test_times_in_milliseconds_are_that_in_arrays_too(way: str) -> None:
+    times = {"type": "array", "items": {"type": "long", "logicalType": "timestamp-millis"}}
+    schema = {"type": "record", "name": "Seen", "fields": [{"name": "at", "type": times}]}
+    rows = [{"at": [MILLIS, MILLIS]}, {"at": []}]
+    assert encoded(avro(schema), rows) == by_fastavro(schema, rows)
 
 
 @pytest.mark.parametrize("at", ["id", "tags", "customer"])

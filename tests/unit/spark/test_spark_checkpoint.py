@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from barnabas.model.ids import ZERO_UUID
 from barnabas.spark.checkpoint import CheckpointError, migrate, query_id
-from barnabas.spark.plan import TopicOffsets, offsets_from_json
+from barnabas.spark.plan import TopicOffsets, offsets_from_json, offsets_to_json
 
 BATCH = '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}'
 
@@ -66,6 +67,16 @@ def test_the_way_back_restores_what_was_there(tmp_path: Path) -> None:
     for batch in (0, 1):
         assert json.loads(lines(tmp_path / "again", batch)[2]) == json.loads(lines(old, batch)[2])
     assert (tmp_path / "again/sources/0/0").read_text() == (old / "sources/0/0").read_text()
+
+
+def test_the_way_back_is_open_to_a_query_that_began_here(tmp_path: Path) -> None:
+    """Only the official connector keeps a log of its first batch."""
+    line = offsets_to_json({"t": TopicOffsets(ZERO_UUID, {0: 5}, {0: 2})})
+    ours = checkpoint(tmp_path / "ours", line)
+    shutil.rmtree(ours / "sources")
+    migrate(ours, tmp_path / "theirs", back=True)
+    assert json.loads(lines(tmp_path / "theirs", 0)[2]) == {"t": {"0": 5}}
+    assert (tmp_path / "theirs/sources/0/0").read_text() == '\0v1\n{"t": {"0": 2}}'
 
 
 def test_what_cannot_be_taken_over_is_said(tmp_path: Path) -> None:

@@ -251,6 +251,14 @@ def test_schemas_come_from_files_too(tmp_path: Path) -> None:
     assert values.decode(pyarrow.array([b"\0\0\0\0\x07" + ENCODED]), TARGET, place)[0]["id"].as_py() == -3
 
 
+def test_the_schema_file_of_the_greatest_number_is_the_newest(tmp_path: Path) -> None:
+    for number, name in ((9, "older"), (10, "newer")):
+        record = {"type": "record", "name": "R", "fields": [{"name": name, "type": "long"}]}
+        (tmp_path / f"{number}.avsc").write_text(text(record))
+    values = ValueFormat.parse({"value.format": "avro", "value.schema.files": str(tmp_path), "subscribe": "t"})
+    assert values.spark_type() == "struct<`newer`:bigint>"
+
+
 JSON = {"value.format": "json", "value.schema": "id LONG, at TIMESTAMP"}
 
 
