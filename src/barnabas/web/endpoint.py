@@ -388,7 +388,7 @@ class HttpConnection(asyncio.BufferedProtocol):
                 self.waits = False
                 self._awaits_turn = True
                 self._endpoint.turns.next().add_done_callback(partial(self._has_turn, event))
-            elif isinstance(event, h11.ConnectionClosed) or self._http.our_state is h11.MUST_CLOSE:
+            elif self._http.our_state is h11.MUST_CLOSE:
                 self.close()
                 return
             elif event is h11.NEED_DATA:
