@@ -14,19 +14,21 @@ from urllib.parse import quote
 import pytest
 
 from barnabas.web import endpoint
+from barnabas.web.door import Onlooker
 from barnabas.web.endpoint import AdminEndpoint, HttpConnection
+from barnabas.web.history import SeenHistory
 
 Connect = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 LOCAL = b"host: 127.0.0.1"
 IS_HERE = b"HTTP/1.1 200"
 
 
-def played(story: Callable[[Connect], Awaitable[None]]) -> None:
+def played(story: Callable[[Connect], Awaitable[None]], broker: Any = None) -> None:
     """`story` at an endpoint of no broker: what it tells of one is not asked for."""
 
     async def play() -> None:
         nobody: Any = SimpleNamespace()
-        admin = AdminEndpoint(nobody, nobody)
+        admin = AdminEndpoint(broker or nobody, nobody)
         server = await asyncio.get_running_loop().create_server(lambda: HttpConnection(admin), "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         writers = []
@@ -140,6 +142,45 @@ def test_for_who_reads_nothing_of_a_stream_no_more_is_kept_and_it_is_ended(monke
         await gone.wait()
 
     played(story)
+
+
+@pytest.mark.parametrize("path", [b"/events", b"/live"])
+def test_a_stream_that_has_ended_makes_room_for_another(path: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "MAX_STREAMS", 1)
+    monkeypatch.setattr(AdminEndpoint, "history", SeenHistory("nobody", 0), raising=False)
+    monkeypatch.setitem(endpoint.VIEWS, "/controller", lambda broker, query: {})
+
+    async def story(connect: Connect) -> None:
+        async def asked() -> tuple[bytes, asyncio.StreamWriter]:
+            reader, writer = await connect()
+            writer.write(b"GET " + path + b" HTTP/1.1\r\n" + LOCAL + b"\r\n\r\n")
+            return await reader.readline(), writer
+
+        status, first = await asked()
+        assert status.startswith(IS_HERE)
+        assert (await asked())[0].startswith(b"HTTP/1.1 503")
+        first.close()
+        while not (await asked())[0].startswith(IS_HERE):
+            pass
+
+    played(story, SimpleNamespace(controller=SimpleNamespace(log=SimpleNamespace(written=0, since=lambda _: ()))))
+
+
+def test_who_asks_is_known_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ACLs may name hosts."""
+    hosts: list[str] = []
+
+    def refusal(self: AdminEndpoint, path: str, query: object, reader: Onlooker) -> str:
+        hosts.append(reader.host)
+        return "no"
+
+    monkeypatch.setattr(AdminEndpoint, "refusal", refusal)
+
+    async def story(connect: Connect) -> None:
+        assert (await answer(connect)).startswith(b"HTTP/1.1 403")
+
+    played(story)
+    assert hosts == ["127.0.0.1"]
 
 
 def test_whoever_waits_for_longest_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:

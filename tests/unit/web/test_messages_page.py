@@ -65,8 +65,8 @@ def broker(tmp_path: Path) -> Any:
 
 
 def page(broker: Any, **query: object) -> tuple[dict[str, Any], int]:
-    """What is told, and in how many steps."""
-    story = messages(broker, {"topic": "t", "partition": "0", **{name: str(value) for name, value in query.items()}})
+    """What is told of the first partition, which need not be named, and in how many steps."""
+    story = messages(broker, {"topic": "t", **{name: str(value) for name, value in query.items()}})
     steps = 1
     while True:
         try:
@@ -100,6 +100,18 @@ def test_a_search_ends_by_what_it_has_looked_at_and_goes_on_from_there(
     assert searches >= 3
 
 
+def test_no_key_and_no_value_are_shown_as_none_and_empty_ones_as_empty(broker: Any) -> None:
+    records = [Record(0, BEGIN_MS, None, b"v"), Record(1, BEGIN_MS, b"k", None), Record(2, BEGIN_MS, b"", b"")]
+
+    async def append() -> None:
+        broker.replicas.appending.append_as_leader(TopicPartition("t", 0), bytearray(build_batch(records)), 1)
+
+    asyncio.run(append())
+    told, _ = page(broker, offset=RECORDS)
+    shown = [(each["offset"] - RECORDS, each["key"], each["value"], each["size"]) for each in told["messages"]]
+    assert shown == [(0, None, "dg==", 1), (1, "aw==", None, 0), (2, "", "", 0)]
+
+
 def test_a_records_first_headers_are_shown(broker: Any) -> None:
     told, _ = page(broker, key=3_000)
     (found,) = told["messages"]
@@ -127,4 +139,6 @@ def test_assignments_that_nobody_would_read_are_not_read_and_others_are_read_in_
     lag: Any = SimpleNamespace(want=lambda: None, known=())
     told = asyncio.run(groups(broker, {"group": "g"}, lag))
     assert [len(each["assignment"]) for each in told["member_list"]] == [1, pages.LIMIT, 0]
+    first = told["member_list"][0]
+    assert (first["client_id"], first["host"]) == ("c", "h")
     assert turns.taken == 1

@@ -46,9 +46,12 @@ def state_of(
     )
 
 
-def leading(directory: Path, topics: int = TOPICS, partitions: int = PARTITIONS, series_max: int = SERIES_MAX) -> Any:
+def leading(
+    directory: Path, topics: int = TOPICS, partitions: int = PARTITIONS, series_max: int = SERIES_MAX, **more: str
+) -> Any:
     """What a scrape reads of a broker that leads many partitions, and follows in none."""
-    config = broker_config({"log.dirs": str(directory), SERIES_KEY: str(series_max)})
+    given = {name.replace("_", "."): value for name, value in more.items()}
+    config = broker_config({"log.dirs": str(directory), SERIES_KEY: str(series_max), **given})
     tasks = Tasks(lambda name, error: None)
     log_dirs = LogDirs(real_runtime(), config)
     replicas = replicas_alone(config, log_dirs, tasks, MetadataCache())
@@ -114,6 +117,17 @@ def test_a_scrape_gives_way_between_slices_and_adds_up(tmp_path: Path) -> None:
     # Each write wakes whoever reads, and each turn asks the kernel for what is there: neither for a line or two.
     assert len(pieces) <= 1 + len(text) // PIECE_BYTES
     assert min(later - earlier for earlier, later in itertools.pairwise(turns_ns)) >= SLICE_NS
+
+
+@pytest.mark.parametrize(("minimum", "at", "under"), [("1", 0, 0), ("2", 1, 0), ("3", 0, 1)])
+def test_an_isr_of_two_is_above_at_or_under_its_minimum(tmp_path: Path, minimum: str, at: int, under: int) -> None:
+    async def story() -> str:
+        return await scraped(exposition(leading(tmp_path, 1, 1, min_insync_replicas=minimum)))
+
+    text = asyncio.run(story())
+    for name, value in (("at", at), ("under", under)):
+        assert f'kafka_cluster_partition_{name}minisr{{topic="topic-0",partition="0"}} {value}\n' in text
+        assert f"kafka_server_replicamanager_{name}minisrpartitioncount {value}\n" in text
 
 
 def test_a_histogram_counts_upwards_and_a_label_may_have_any_character(tmp_path: Path) -> None:
