@@ -12,13 +12,14 @@ import pytest
 from replicas_alone import replicas_alone
 
 from barnabas.log.log_dirs import LogDirs
+from barnabas.model.cluster import ClusterImage, PartitionInfo, TopicInfo
 from barnabas.model.config import broker_config
-from barnabas.model.ids import TopicPartition
+from barnabas.model.ids import NO_BROKER, ZERO_UUID, TopicPartition
 from barnabas.replica.metadata_cache import MetadataCache
 from barnabas.runtime import Tasks
 from barnabas.runtime.real import real_runtime
 from barnabas.web import pages
-from barnabas.web.pages import groups, messages
+from barnabas.web.pages import groups, messages, topics
 from barnabas.wire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from barnabas.wire.records import Record, build_batch
@@ -117,6 +118,24 @@ def test_a_records_first_headers_are_shown(broker: Any) -> None:
     (found,) = told["messages"]
     assert [name for name, _ in found["headers"]] == [name for name, _ in HEADERS[: pages.LIMIT]]
     assert page(broker, key=3_001)[0]["messages"][0]["headers"] == []
+
+
+def test_a_topics_health_is_counted_over_its_partitions(broker: Any) -> None:
+    seen = [(1, (1, 2)), (2, (2,)), (NO_BROKER, (1,))]
+    parts = {number: PartitionInfo(leader, 1, isr, (1, 2)) for number, (leader, isr) in enumerate(seen)}
+    broker.metadata = SimpleNamespace(image=ClusterImage(topics={"t": TopicInfo("t", ZERO_UUID, parts)}))
+    (told,) = asyncio.run(topics(broker, {}))["topics"]
+    health = {name: told[name] for name in ("partitions", "replication_factor", "under_replicated", "without_leader")}
+    assert health == {"partitions": 3, "replication_factor": 2, "under_replicated": 2, "without_leader": 1}
+    assert told["here"] == 1
+    assert told["records"] == RECORDS
+    assert told["size"] > 0
+    partitions = asyncio.run(topics(broker, {"topic": "t"}))["partitions"]
+    assert [(each["partition"], each["leader"], each["isr"], each["here"]) for each in partitions] == [
+        (0, 1, [1, 2], True),
+        (1, 2, [2], False),
+        (2, NO_BROKER, [1], False),
+    ]
 
 
 def test_assignments_that_nobody_would_read_are_not_read_and_others_are_read_in_turns() -> None:
