@@ -372,14 +372,16 @@ READ, WRITE, CREATE, DELETE, ADMIN = 1, 2, 4, 8, 16
 @pytest.mark.parametrize(
     ("act", "right"),
     [
-        (lambda tree: tree.data.get_data("/p", ()), READ),
+        (lambda tree: tree.data.get_data("/p"), READ),
+        (lambda tree: tree.data.exists("/p"), READ),
+        (lambda tree: tree.data.get_children("/p"), READ),
         (lambda tree: tree.write(Check("/p")), READ),
         (lambda tree: tree.write(SetData("/p", b"x")), WRITE),
         (lambda tree: tree.write(Create("/p/new")), CREATE),
         (lambda tree: tree.write(Delete("/p/child")), DELETE),
         (lambda tree: tree.write(SetACL("/p", OPEN_ACL_UNSAFE)), ADMIN),
     ],
-    ids=["read", "check", "write", "create", "delete", "admin"],
+    ids=["read", "exists", "children", "check", "write", "create", "delete", "admin"],
 )
 @pytest.mark.parametrize("given", [READ, WRITE, CREATE, DELETE, ADMIN])
 def test_each_right_opens_what_it_is_for_and_nothing_else(tree: Tree, act: Any, right: int, given: int) -> None:
