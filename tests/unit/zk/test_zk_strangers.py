@@ -19,12 +19,14 @@ from barnabas.security.sasl.exchange import SaslRefused
 from barnabas.security.sasl.login import Tokens
 from barnabas.zk.client.client import ClientSecurity, ZooKeeperAuthFailed, ZooKeeperClient
 from barnabas.zk.client.login import DigestMd5Login, ZooKeeperLogin
+from barnabas.zk.protocol.acl import SUPER, digest_of
 from barnabas.zk.protocol.data import AUTH_XID, OpCode
 from barnabas.zk.protocol.digest_md5 import client_tokens
 from barnabas.zk.protocol.errors import ZkErrorCode
 from barnabas.zk.protocol.frames import ConnectRequest, decode_reply_header, encode_request, framed
 from barnabas.zk.protocol.session_ops import Auth, Ping, Sasl, WhoAmI
 from barnabas.zk.server import connection as bounds
+from barnabas.zk.server.auth import Authentication
 from barnabas.zk.server.config import CoordinatorConfig
 from barnabas.zk.server.introductions import IDENTITIES_MAX
 from barnabas.zk.server.reads import READS
@@ -276,6 +278,23 @@ def test_who_asks_who_it_is_hears_all_of_a_name_that_has_colons(tmp_path: Path) 
         assert answer == [("ip", "fe80::1"), ("digest", "bob"), ("x509", "CN=urn:a"), ("super", "")]
 
     play(tmp_path, CoordinatorConfig(), story)
+
+
+def test_only_who_is_named_super_is(tls: CoordinatorConfig) -> None:
+    pem = Path(tls.key_store).read_text()
+    certificate = ssl.PEM_cert_to_DER_cert(pem[pem.index("-----BEGIN CERTIFICATE") :])
+    subject, digest = "O=barnabas,CN=server", digest_of(b"admin:secret")
+    known = Authentication(
+        CoordinatorConfig(sasl_super_user="admin", super_digest=digest, x509_super_user="O=barnabas,CN=another")
+    )
+    assert [SUPER in known.sasl_user(user) for user in ("admin", "kafka", "")] == [True, False, False]
+    shown = [known.packet(Auth("digest", said), "") or [] for said in (b"admin:secret", b"admin:guess", b"")]
+    assert [SUPER in each for each in shown] == [True, False, False]
+    assert known.certificate(certificate) == [("x509", subject)]
+    assert SUPER in Authentication(CoordinatorConfig(x509_super_user=subject)).certificate(certificate)
+    nobody = Authentication(CoordinatorConfig())
+    assert nobody.sasl_user("") == [("sasl", "")]
+    assert nobody.certificate(certificate) == [("x509", subject)]
 
 
 def test_who_says_nothing_for_an_identity_has_none(tmp_path: Path) -> None:
