@@ -23,8 +23,8 @@ from barnabas.zk.protocol.acl import SUPER, digest_of
 from barnabas.zk.protocol.data import AUTH_XID, OpCode
 from barnabas.zk.protocol.digest_md5 import client_tokens
 from barnabas.zk.protocol.errors import ZkErrorCode
-from barnabas.zk.protocol.frames import ConnectRequest, decode_reply_header, encode_request, framed
-from barnabas.zk.protocol.session_ops import Auth, Ping, Sasl, WhoAmI
+from barnabas.zk.protocol.frames import ConnectRequest, ConnectResponse, decode_reply_header, encode_request, framed
+from barnabas.zk.protocol.session_ops import Auth, CloseSession, Ping, Sasl, WhoAmI
 from barnabas.zk.server import connection as bounds
 from barnabas.zk.server.auth import Authentication
 from barnabas.zk.server.config import CoordinatorConfig
@@ -276,6 +276,22 @@ def test_who_asks_who_it_is_hears_all_of_a_name_that_has_colons(tmp_path: Path) 
         connection.identities = [("ip", "fe80::1"), ("digest", "bob:hash"), ("x509", "CN=urn:a"), ("super", "")]
         answer = READS[WhoAmI](server.tree, connection, WhoAmI())
         assert answer == [("ip", "fe80::1"), ("digest", "bob"), ("x509", "CN=urn:a"), ("super", "")]
+
+    play(tmp_path, CoordinatorConfig(), story)
+
+
+def test_who_ends_its_session_is_let_go_behind_the_answer(tmp_path: Path) -> None:
+    async def story(server: CoordinatorServer) -> None:
+        client = await Stranger.connect(server.port)
+        client.say(SESSION)
+        granted = ConnectResponse.decode(await client.frame())
+        assert granted.timeout_ms == 30_000
+        client.say(encode_request(1, CloseSession()) + encode_request(-2, Ping()))
+        assert await client.code() == 0
+        assert await client.is_closed()
+        again = await Stranger.connect(server.port)
+        again.say(framed(ConnectRequest(30_000, granted.session_id, granted.password).encode()))
+        assert ConnectResponse.decode(await again.frame()).session_id == 0
 
     play(tmp_path, CoordinatorConfig(), story)
 
