@@ -18,7 +18,7 @@ BROKERS, ZOOKEEPER = "-b 127.0.0.1:1", "-z 127.0.0.1:1"
         ("up -n 0", "-n 0: a cluster here has 1 to 100 brokers."),
         ("up -n 101", "-n 101: a cluster here has 1 to 100 brokers."),
         # Each broker has a port, the coordinator one, and in a secured cluster each broker another.
-        ("up --base-port 65533 -n 3", "--base-port 65533 leaves no room for 3 brokers: take one from 1 to 65532."),
+        ("up --base-port 65533", "--base-port 65533 leaves no room for 3 brokers: take one from 1 to 65532."),
         ("up --base-port 65530 -n 3 --secure", "--base-port 65530 leaves no room for 3 brokers: take one from 1 to "),
         ("up --base-port 0", "--base-port"),
         ("up --config broker.id=1", "--config broker.id cannot be set"),

@@ -285,7 +285,7 @@ def test_who_ends_its_session_is_let_go_behind_the_answer(tmp_path: Path) -> Non
         client = await Stranger.connect(server.port)
         client.say(SESSION)
         granted = ConnectResponse.decode(await client.frame())
-        assert granted.timeout_ms == 30_000
+        assert (granted.timeout_ms, list(server.sessions.live)) == (30_000, [granted.session_id])
         client.say(encode_request(1, CloseSession()) + encode_request(-2, Ping()))
         assert await client.code() == 0
         assert await client.is_closed()
