@@ -35,6 +35,15 @@ def test_waiting_an_hour_takes_no_time_and_moves_the_clock_by_an_hour() -> None:
     assert world.loop.now_ns == 3600 * 1_000_000_000
 
 
+def test_a_timer_says_what_it_will_call_and_when() -> None:
+    world = World()
+    timer = world.loop.call_at(7.5, world.loop.stop)
+    assert "stop" in repr(timer)
+    assert "at 7.5 s" in repr(timer)
+    timer.cancel()
+    assert repr(timer) == "<cancelled at 7.5 s>"
+
+
 def test_awaiting_what_nobody_will_do_is_a_deadlock_and_not_a_hang() -> None:
     world = World()
     with pytest.raises(Deadlock):

@@ -138,6 +138,9 @@ class _Handle(asyncio.TimerHandle):
         self._cancelled = False
         self.owner = context.get(current_incarnation)
 
+    def __repr__(self) -> str:
+        return f"<{'cancelled' if self._cancelled else repr(self._callback)} at {self._when} s>"
+
     def run(self) -> None:
         self._context.run(self._callback, *self._args)
 
