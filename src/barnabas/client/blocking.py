@@ -6,6 +6,7 @@ A reader keeps its next fetch under way while it works on the last one's records
 from __future__ import annotations
 
 import base64
+import math
 import os
 import random
 import socket
@@ -20,6 +21,7 @@ from barnabas.client.closing import Closing
 from barnabas.client.exchange import FRAME_BYTES_MAX, Exchange
 from barnabas.client.handshake import authenticate, session_share, versions_of
 from barnabas.client.metadata import ClusterMetadata, parse_bootstrap
+from barnabas.runtime import handshake_failed
 from barnabas.wire.errors import WireError
 
 if TYPE_CHECKING:
@@ -65,7 +67,10 @@ class BlockingConnection(Closing):
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SOCKET_BUFFER_BYTES)
             if tls is not None:
-                self._socket = tls.wrap_socket(plain, server_hostname=host)
+                try:
+                    self._socket = tls.wrap_socket(plain, server_hostname=host)
+                except OSError as error:
+                    raise handshake_failed(error, f"{host}:{port}") from None
             if negotiate:
                 self.negotiate()
             self._authenticate()
@@ -85,7 +90,9 @@ class BlockingConnection(Closing):
         return self._exchange.best_version(request)
 
     def negotiate(self) -> dict[int, tuple[int, int]]:
-        self._exchange.versions = finished(versions_of(self._ask, f"{self.host}:{self.port}"))
+        self._exchange.versions = finished(
+            versions_of(self._ask, f"{self.host}:{self.port}", tls=isinstance(self._socket, ssl.SSLSocket))
+        )
         return self._exchange.versions
 
     def _authenticate(self) -> None:
@@ -181,6 +188,8 @@ class BlockingAsking(Asking[BlockingConnection]):
         self._tls = tls
         self._login = login
         self._connections: dict[tuple[str, int], BlockingConnection] = {}
+        self._deadline_ms = math.inf
+        """When the operation under way is given up."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_connections": {}}
@@ -197,6 +206,7 @@ class BlockingAsking(Asking[BlockingConnection]):
                 host,
                 port,
                 self._client_id,
+                connect_timeout_ms=self._left_of(CONNECT_TIMEOUT_MS),
                 request_timeout_ms=self._request_timeout_ms,
                 tls=self._tls,
                 login=self._login,
@@ -210,7 +220,7 @@ class BlockingAsking(Asking[BlockingConnection]):
     async def ask(
         self, connection: BlockingConnection, message: Any, version: int | None = None, timeout_ms: int | None = None
     ) -> Any:
-        return connection.send(message, version, timeout_ms)
+        return connection.send(message, version, self._left_of(timeout_ms or self._request_timeout_ms))
 
     async def post(
         self, connection: BlockingConnection, message: Any, timeout_ms: int, *, answered: bool = True
@@ -223,6 +233,17 @@ class BlockingAsking(Asking[BlockingConnection]):
 
     async def pause(self, pause_ms: float) -> None:
         time.sleep(pause_ms / 1000)  # noqa: ASYNC251 - what a blocking driver awaits blocks
+
+    async def in_time(self, story: Coroutine[Any, Any, T], timeout_ms: float) -> T:
+        self._deadline_ms = self.monotonic_ms() + timeout_ms
+        try:
+            return await story
+        finally:
+            self._deadline_ms = math.inf
+
+    def _left_of(self, timeout_ms: int) -> int:
+        left_ms = self._deadline_ms - self.monotonic_ms()
+        return timeout_ms if timeout_ms <= left_ms else max(1, int(left_ms))
 
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000

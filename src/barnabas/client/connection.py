@@ -135,7 +135,7 @@ class Connection(asyncio.BufferedProtocol):
         """Asks for the broker's ApiVersions, within `timeout_ms`, and authenticates. From then on `send` without a
         version takes the best common one. Raises `KafkaError`."""
         ask = partial(self.send, timeout_ms=timeout_ms)
-        self._exchange.versions = await versions_of(ask, f"{self.host}:{self.port}")
+        self._exchange.versions = await versions_of(ask, f"{self.host}:{self.port}", tls=self._tls is not None)
         self._login = login
         if login is not None:
             await self._authenticate(login)

@@ -6,8 +6,10 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from barnabas import __version__
+from barnabas.client.asking import ConnectionLost, NeverSent, RequestTimedOut
 from barnabas.model.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.security.sasl.exchange import SaslRefused
+from barnabas.wire.errors import WireError
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
 from barnabas.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from barnabas.wire.messages.sasl_handshake import SaslHandshakeRequest
@@ -19,9 +21,20 @@ Ask = Callable[[Any, int | None], Awaitable[Any]]
 """Sends a message, in a version or in the best one, and waits for its answer."""
 
 
-async def versions_of(ask: Ask, where: str) -> dict[int, tuple[int, int]]:
+async def versions_of(ask: Ask, where: str, *, tls: bool = False) -> dict[int, tuple[int, int]]:
     """Api key -> (lowest, highest) that the broker offers. Raises `KafkaError` if it refuses."""
-    answer = await ask(ApiVersionsRequest(client_software_name="barnabas", client_software_version=__version__), None)
+    request = ApiVersionsRequest(client_software_name="barnabas", client_software_version=__version__)
+    try:
+        answer = await ask(request, None)
+    except (NeverSent, RequestTimedOut):
+        raise
+    except (ConnectionLost, WireError) as error:
+        if tls:
+            raise
+        kind = WireError if isinstance(error, WireError) else ConnectionLost
+        raise kind(
+            f"{error}: perhaps its listener speaks TLS, and security.protocol should be SSL or SASL_SSL"
+        ) from None
     if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
         answer = await ask(ApiVersionsRequest(), 0)
     if answer.error_code:

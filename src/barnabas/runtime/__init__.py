@@ -4,7 +4,7 @@ from barnabas.runtime.doors import Bytes, Clock, Disk, Entropy, File, Listener, 
 from barnabas.runtime.histogram import Histogram
 from barnabas.runtime.sparing_log import SparingLog
 from barnabas.runtime.story import Condition, Story, Tasks, and_then, drive, ended, to_its_end, within
-from barnabas.runtime.unreached import cause_of
+from barnabas.runtime.unreached import cause_of, handshake_failed
 
 __all__ = [
     "Bytes",
@@ -25,6 +25,7 @@ __all__ = [
     "cause_of",
     "drive",
     "ended",
+    "handshake_failed",
     "to_its_end",
     "within",
 ]

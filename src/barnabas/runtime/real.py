@@ -22,6 +22,7 @@ from barnabas.runtime.descriptors import briefly, opening
 from barnabas.runtime.doors import Bytes, Runtime
 from barnabas.runtime.story import within
 from barnabas.runtime.syncing import syncing
+from barnabas.runtime.unreached import handshake_failed
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 _sync_data, _sync_all = syncing()
@@ -306,8 +307,8 @@ class RealNetwork:
             return connecting.result()[1]
         except socket.gaierror as unresolved:
             raise ConnectionError(f"{host}:{port}: {unresolved.strerror}") from None
-        except OSError:
-            raise  # some TLS errors are both
+        except OSError as error:  # some TLS errors are a ValueError, too
+            raise (error if tls is None else handshake_failed(error, f"{host}:{port}")) from None
         except (ValueError, OverflowError) as error:
             raise ConnectionError(f"{host!r}:{port} is no address: {error}") from None
         finally:
