@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from barnabas.client.asking import GROUP
+from barnabas.client.asking import GROUP, RequestTimedOut
 from barnabas.client.cluster import ClusterClient
 from barnabas.client.connection import Connection
 from barnabas.client.metadata import BrokerNode, ClusterMetadata
@@ -66,7 +66,9 @@ class AdminRouting:
                     raise KafkaError(ErrorCode(code), ErrorCode(code).name)
             return answer
 
-        return await self.cluster.retrying(attempt)
+        takes_ms = getattr(request, "timeout_ms", OPERATION_TIMEOUT_MS)  # many new partitions take longer than others
+        longer_ms = max(0, takes_ms - OPERATION_TIMEOUT_MS)
+        return await self.cluster.retrying(attempt, timeout_ms=self.cluster.retry_timeout_ms + longer_ms)
 
     async def _within_quota(
         self,
@@ -133,6 +135,8 @@ class AdminRouting:
 
         try:
             await self.cluster.retrying(attempt)
+        except RequestTimedOut:
+            pass  # the outcomes say which partitions nobody has answered for
         except KafkaError as error:
             if error not in outcomes.values():
                 raise

@@ -5,13 +5,16 @@ clock. `cluster.ClusterClient` drives it on an event loop. `blocking.BlockingClu
 there every await blocks and never suspends, so that `finished` runs a whole coroutine in one step.
 
 Every operation that may fail while brokers come and go is an attempt that `Asking.retrying` repeats after a lost
-connection or a retriable error, with growing pauses, until `retry_timeout_ms` has passed.
+connection or a retriable error, with growing pauses, until `retry_timeout_ms` has passed. An attempt may take further
+operations of this kind (an admin's request looks for the controller, and that for metadata): they share its deadline.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from barnabas.client.metadata import ClusterMetadata, metadata_request, read_metadata
@@ -51,6 +54,22 @@ class NeverSent(ConnectionLost):
 
 class RequestTimedOut(ConnectionLost):
     """No answer came in time; the connection was closed."""
+
+
+class _Question:
+    """An operation with all of its attempts, and with the operations that these take."""
+
+    __slots__ = ("deadline_ms", "over", "trouble")
+
+    def __init__(self, deadline_ms: float) -> None:
+        self.deadline_ms = deadline_ms
+        self.over = False
+        """A task that it began may outlive it: what that asks is no part of it."""
+        self.trouble: KafkaError | OSError | None = None
+        """The error of the last attempt."""
+
+
+_QUESTION: Final[ContextVar[_Question | None]] = ContextVar("the operation that asks", default=None)
 
 
 class Versioned(Protocol):
@@ -118,22 +137,64 @@ class Asking(ABC, Generic[Connected]):
     async def pause(self, pause_ms: float) -> None: ...
 
     @abstractmethod
+    async def in_time(self, story: Coroutine[Any, Any, T], timeout_ms: float) -> T:
+        """The outcome of `story`, which is given up after `timeout_ms`: then it raises `RequestTimedOut`."""
+
+    @abstractmethod
     def monotonic_ms(self) -> int: ...
 
     # the requests
 
-    async def retrying(self, attempt: Callable[[], Awaitable[T]], *, timeout_ms: int | None = None) -> T:
-        """Repeats `attempt` after a lost connection or a retriable `KafkaError`, and in the end raises that one."""
-        deadline = self.monotonic_ms() + (self.retry_timeout_ms if timeout_ms is None else timeout_ms)
-        pause_ms = RETRY_BACKOFF_MS
+    @property
+    def patience_ms(self) -> float:
+        """How long a consumer's requests are repeated beside its polls: for ever, as in Kafka, once the cluster has
+        answered; else its address is probably wrong."""
+        return math.inf if self.metadata.brokers else self.retry_timeout_ms
+
+    async def retrying(
+        self,
+        attempt: Callable[[], Awaitable[T]],
+        *,
+        timeout_ms: float | None = None,
+        pause_ms: float = RETRY_BACKOFF_MS,
+    ) -> T:
+        """Repeats `attempt` after a lost connection or a retriable `KafkaError`, and in the end raises that one.
+
+        It makes no attempt after `timeout_ms`, and the last one is over when `retry_timeout_ms` has passed, too.
+        """
+        deadline_ms = self.monotonic_ms() + (self.retry_timeout_ms if timeout_ms is None else timeout_ms)
+        return await self.as_one(self._repeated(attempt, deadline_ms, pause_ms), timeout_ms)
+
+    async def as_one(self, story: Coroutine[Any, Any, T], timeout_ms: float | None = None) -> T:
+        """`story`, whose operations share one deadline, as in `retrying`."""
+        around = _QUESTION.get()
+        if around is not None and not around.over:
+            return await story
+        patience_ms = self.retry_timeout_ms if timeout_ms is None else timeout_ms
+        question = _Question(self.monotonic_ms() + patience_ms)
+        _QUESTION.set(question)
+        try:
+            return await self.in_time(story, max(patience_ms, self.retry_timeout_ms))
+        except RequestTimedOut as error:
+            raise question.trouble or error from None
+        finally:
+            question.over = True
+
+    async def _repeated(self, attempt: Callable[[], Awaitable[T]], deadline_ms: float, pause_ms: float) -> T:
+        question = _QUESTION.get()
+        assert question is not None, "it is part of one"
+        deadline_ms = min(deadline_ms, question.deadline_ms)
         while True:
             try:
                 return await attempt()
             except KafkaError as error:
-                if not error.code.retriable or self.monotonic_ms() + pause_ms >= deadline:
+                if error.code.retriable:
+                    question.trouble = error
+                if not error.code.retriable or self.monotonic_ms() + pause_ms >= deadline_ms:
                     raise
-            except OSError:
-                if self._closed or self.monotonic_ms() + pause_ms >= deadline:
+            except OSError as error:
+                question.trouble = error
+                if self._closed or self.monotonic_ms() + pause_ms >= deadline_ms:
                     raise
             await self.pause(pause_ms)
             pause_ms = min(2 * pause_ms, RETRY_BACKOFF_MAX_MS)
@@ -166,7 +227,7 @@ class Asking(ABC, Generic[Connected]):
         topics: Sequence[str] | None = None,
         *,
         allow_auto_topic_creation: bool = False,
-        timeout_ms: int | None = None,
+        timeout_ms: float | None = None,
         of: Callable[[], Awaitable[Connected]] | None = None,
     ) -> ClusterMetadata:
         """Asks one broker for the metadata of `topics` (None: of all); a topic's error stays in its entry.
@@ -233,7 +294,7 @@ class Asking(ABC, Generic[Connected]):
         return await self.retrying(attempt)
 
     async def coordinator(
-        self, key: str, *, key_type: int = GROUP, owner: object = None, timeout_ms: int | None = None
+        self, key: str, *, key_type: int = GROUP, owner: object = None, timeout_ms: float | None = None
     ) -> Connected:
         """The connection, shared or `owner`'s, to the coordinator of a group or a transactional id. Looks for it for
         `timeout_ms`, as in `refresh`."""

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import ssl
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from barnabas.client.asking import (
-    Asking,
-    ConnectionLost,
-)
+from barnabas.client.asking import Asking, ConnectionLost, RequestTimedOut
 from barnabas.client.connection import REQUEST_TIMEOUT_MS, Connection
 from barnabas.client.metadata import parse_bootstrap
 from barnabas.runtime import Runtime
 
 if TYPE_CHECKING:
     from barnabas.security.sasl.login import Login
+
+T = TypeVar("T")
 
 VERSIONS_TIMEOUT_MS: Final = 5_000
 """A stopped (paused) broker's machine still accepts connections; only a broker that answers ApiVersions is running."""
@@ -137,6 +137,16 @@ class ClusterClient(Asking[Connection]):
 
     async def pause(self, pause_ms: float) -> None:
         await asyncio.sleep(pause_ms / 1000)
+
+    async def in_time(self, story: Coroutine[Any, Any, T], timeout_ms: float) -> T:
+        """The answer of a request that is given up still comes: its connection stays open for others."""
+        try:
+            async with asyncio.timeout(None if timeout_ms == math.inf else timeout_ms / 1000) as limit:
+                return await story
+        except TimeoutError:
+            if limit.expired():
+                raise RequestTimedOut(f"no answer within {timeout_ms} ms") from None
+            raise
 
     def monotonic_ms(self) -> int:
         return self.runtime.clock.monotonic_ms()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from barnabas.client.asking import COORDINATOR_MOVED, RETRY_BACKOFF_MAX_MS, RETRY_BACKOFF_MS
@@ -22,6 +22,7 @@ from barnabas.client.offsets import CommittedOffset, committed_offset
 from barnabas.client.transaction_requests import ConsumerGroupMetadata, errors_of
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
+from barnabas.runtime import and_then
 from barnabas.wire.messages.heartbeat import HeartbeatRequest
 from barnabas.wire.messages.join_group import JoinGroupRequest
 from barnabas.wire.messages.leave_group import LeaveGroupRequest
@@ -255,6 +256,16 @@ class GroupMember:
                 self._staying.add_done_callback(lambda done: done.cancelled() or done.exception())
                 return int(code)
 
+    async def while_beating(self, story: Coroutine[Any, Any, None]) -> None:
+        """Sends heartbeats while the owner commits and runs callbacks: else the session could end meanwhile."""
+        beats = asyncio.get_running_loop().create_task(self.beat(through_rebalances=True))
+        beats.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+        async def end() -> None:
+            beats.cancel()
+
+        await and_then(story, end)
+
     def take_heartbeat(self, heartbeat: asyncio.Task[int]) -> None:
         """Handles the error that ended the heartbeats: the generation may be over. Raises one that no retry cures."""
         self._heartbeat_due_ms = self.cluster.runtime.clock.monotonic_ms() + RETRY_BACKOFF_MS
@@ -460,8 +471,11 @@ class GroupMember:
                 self._check(code)
             return None
 
-        async with self._commits:
-            refused = await self.cluster.retrying(attempt, timeout_ms=timeout_ms)
+        async def in_turn() -> KafkaError | None:
+            async with self._commits:
+                return await self.cluster.retrying(attempt, timeout_ms=timeout_ms)
+
+        refused = await self.cluster.as_one(in_turn(), timeout_ms)
         if refused is not None:
             raise refused
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic
 
-from barnabas.client.asking import COORDINATOR_MOVED, GROUP, RETRY_BACKOFF_MAX_MS, TRANSACTION, Asking, Connected
+from barnabas.client.asking import COORDINATOR_MOVED, GROUP, TRANSACTION, Asking, Connected
 from barnabas.client.offsets import CommittedOffset, by_leader
 from barnabas.client.produce_requests import DELIVERY_TIMEOUT_MS
 from barnabas.client.transaction_requests import (
@@ -174,7 +174,11 @@ class Transaction(Generic[Connected]):
             if coordinator is None or coordinator.closed:
                 coordinator = self._coordinators[key] = await asking.coordinator(coordinated, key_type=key_type)
             message = request()
-            answer = await asking.ask(coordinator, message, version_for(message, coordinator.best_version(message)))
+            try:
+                answer = await asking.ask(coordinator, message, version_for(message, coordinator.best_version(message)))
+            except BaseException:  # also when the waiting task is cancelled: nobody takes the answer
+                self.answer_lost = True
+                raise
             for code in errors_of(answer):
                 if code in COORDINATOR_MOVED:
                     self._coordinators.pop(key, None)
@@ -183,17 +187,4 @@ class Transaction(Generic[Connected]):
                 raise KafkaError(code, f"{whose}: {code.name}")
             return answer
 
-        deadline = asking.monotonic_ms() + self._timeout_ms
-        pause_ms = REQUEST_RETRY_MS
-        while True:
-            try:
-                return await attempt()
-            except KafkaError as error:
-                if not error.code.retriable or asking.monotonic_ms() + pause_ms >= deadline:
-                    raise
-            except BaseException as error:  # also when the waiting task is cancelled: nobody takes the answer
-                self.answer_lost = True
-                if not isinstance(error, OSError) or asking.monotonic_ms() + pause_ms >= deadline:
-                    raise
-            await asking.pause(pause_ms)
-            pause_ms = min(2 * pause_ms, RETRY_BACKOFF_MAX_MS)
+        return await asking.retrying(attempt, timeout_ms=self._timeout_ms, pause_ms=REQUEST_RETRY_MS)
