@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 import pytest
 
 from barnabas.client import Cluster, NewTopic, TopicPartition
+from barnabas.client.consumer import ConsumerClosed
+from barnabas.client.offsets import CommittedOffset
 from barnabas.model.errors import KafkaError
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.world.world import World, broker_name
@@ -87,3 +90,132 @@ def test_who_asks_where_nobody_listens_is_told_so_in_its_own_time() -> None:
     took_ms, words = seen_in(story)
     assert took_ms <= 5_000
     assert "no broker can be reached: nowhere:9092" in words
+
+
+@pytest.mark.parametrize("made_with", ["orders", "a group", "a pattern"])
+def test_a_first_poll_is_over_in_time_while_all_brokers_stand_still(made_with: str) -> None:
+    async def story(world: World, cluster: Cluster) -> int:
+        topics: list[Any] = [re.compile("ord.*")] if made_with == "a pattern" else [TOPIC]
+        reader = cluster.consumer(*topics, group=None if made_with == TOPIC else "g")
+        for name in BROKERS:
+            world.pause(name)
+        begun_ms = cluster.monotonic_ms()
+        assert await reader.poll(500) == []
+        return cluster.monotonic_ms() - begun_ms
+
+    assert seen_in(story) <= 1_000
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_who_polls_goes_on_when_the_brokers_come_back_however_long_they_were_away(
+    joined: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(world: World, cluster: Cluster) -> list[bytes | None]:
+        await cluster.producer().send(TOPIC, b"before")
+        reader = cluster.consumer(TOPIC, group="g", auto_offset_reset="earliest")
+        read: list[bytes | None] = []
+        while joined and not read:
+            read += [record.value for record in await reader.poll(1_000)]
+        for name in BROKERS:
+            world.kill(name)
+        begun_ms = cluster.monotonic_ms()
+        while cluster.monotonic_ms() - begun_ms < 5 * API_TIMEOUT_MS:
+            assert await reader.poll(1_000) == []
+        for name in BROKERS:
+            world.start(name)
+        await cluster.producer().send(TOPIC, b"after")
+        while b"after" not in read:
+            read += [record.value for record in await reader.poll(1_000)]
+        return read
+
+    assert seen_in(story) == [b"before", b"after"]
+    assert "a consumer goes on trying: no broker can be reached" in caplog.text
+
+
+def test_who_polls_waits_for_a_transaction_that_commits_offsets_however_long_it_is_open() -> None:
+    async def story(world: World, cluster: Cluster) -> list[bytes | None]:
+        for value in (b"0", b"1"):
+            await cluster.producer().send(TOPIC, value)
+        producer = cluster.transactional_producer("t", transaction_timeout_ms=600_000)
+        await producer.init_transactions()
+        former = cluster.consumer(TOPIC, group="g", enable_auto_commit=False)
+        while not former.assignment:
+            await former.poll(100)
+        async with producer.transaction():
+            await producer.send_offsets_to_transaction({FIRST: CommittedOffset(1)}, former.group_metadata())
+            await former.close()
+            reader = cluster.consumer(TOPIC, group="g", auto_offset_reset="earliest")
+            begun_ms = cluster.monotonic_ms()
+            while cluster.monotonic_ms() - begun_ms < 2 * API_TIMEOUT_MS:
+                assert await reader.poll(1_000) == []
+        read: list[bytes | None] = []
+        while not read:
+            read += [record.value for record in await reader.poll(1_000)]
+        return read
+
+    assert seen_in(story) == [b"1"]
+
+
+def test_who_reaches_no_broker_at_all_is_told_so_by_a_poll() -> None:
+    async def story(world: World, cluster: Cluster) -> int:
+        async with Cluster(cluster.runtime, [("nowhere", 9092)]) as other:
+            reader = other.consumer(TOPIC, group="g")
+
+            async def polls() -> None:
+                while True:
+                    assert await reader.poll(1_000) == []
+
+            return await refused_after_ms(cluster, polls)
+
+    assert API_TIMEOUT_MS - 2_000 <= seen_in(story) <= API_TIMEOUT_MS + 1_000
+
+
+def test_a_closed_consumer_commits_nothing_more() -> None:
+    async def story(world: World, cluster: Cluster) -> dict[TopicPartition, int]:
+        reader = cluster.consumer(TOPIC, group="g")
+        await reader.close()
+        for call in (reader.commit({FIRST: 1}), reader.assign({FIRST: 0}), reader.subscribe(TOPIC)):
+            with pytest.raises(ConsumerClosed):
+                await call
+        return await cluster.consumer(group="g").committed([FIRST])
+
+    assert seen_in(story) == {FIRST: -1}
+
+
+def test_who_chooses_others_before_the_first_poll_reads_these() -> None:
+    async def story(world: World, cluster: Cluster) -> list[str]:
+        assert await cluster.admin.create_topics([NewTopic("another", 1, 3)]) == {"another": None}
+        for topic in (TOPIC, "another"):
+            await cluster.producer().send(topic, b"value")
+        reader = cluster.consumer(TOPIC, group="g", auto_offset_reset="earliest")
+        await reader.subscribe("another")
+        read: list[str] = []
+        while not read:
+            read += [record.topic for record in await reader.poll(1_000)]
+        return [*read, *reader.subscription]
+
+    assert seen_in(story) == ["another", "another"]
+
+
+def test_a_topic_made_anew_between_two_looks_at_it_is_read_from_its_beginning() -> None:
+    async def story(world: World, cluster: Cluster) -> list[bytes | None]:
+        for _ in range(3):
+            await cluster.producer().send(TOPIC, b"old")
+        reader = cluster.consumer(TOPIC, group="g", auto_offset_reset="earliest")
+        read: list[bytes | None] = []
+        while len(read) < 3:
+            read += [record.value for record in await reader.poll(1_000)]
+        # The consumer does not poll meanwhile, and its group's heartbeats tell it nothing.
+        assert await cluster.admin.delete_topics([TOPIC]) == {TOPIC: None}
+        outcome = await cluster.admin.create_topics([NewTopic(TOPIC, 1, 3)])
+        while outcome[TOPIC] is not None:  # its deletion is not over
+            await asyncio.sleep(0.1)
+            outcome = await cluster.admin.create_topics([NewTopic(TOPIC, 1, 3)])
+        for number in range(5):
+            await cluster.producer().send(TOPIC, b"%d" % number)
+        begun_ms = cluster.monotonic_ms()
+        while len(read) < 8 and cluster.monotonic_ms() - begun_ms < 120_000:
+            read += [record.value for record in await reader.poll(1_000)]
+        return read
+
+    assert seen_in(story) == [b"old"] * 3 + [b"%d" % number for number in range(5)]

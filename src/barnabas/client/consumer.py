@@ -15,7 +15,7 @@ import inspect
 import logging
 import math
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Self
 
 from barnabas.client.asking import RETRY_BACKOFF_MAX_MS, RETRY_BACKOFF_MS
@@ -32,12 +32,12 @@ from barnabas.client.fetcher import (
 )
 from barnabas.client.group import RANGE, GroupMember, Joined
 from barnabas.client.metadata import METADATA_MAX_AGE_MS
-from barnabas.client.offsets import EARLIEST, LATEST, READ_UNCOMMITTED, CommittedOffset, ListedOffset, committed_offset
+from barnabas.client.offsets import EARLIEST, LATEST, READ_UNCOMMITTED, CommittedOffset, committed_offset
 from barnabas.client.positions import UNKNOWN, ConsumerRecord, Position
 from barnabas.client.transaction_requests import ConsumerGroupMetadata
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
-from barnabas.runtime import and_then
+from barnabas.runtime import and_then, within
 
 logger = logging.getLogger(__name__)
 
@@ -109,6 +109,7 @@ class Consumer(Fetcher, AsyncClosing):
         self._pattern: re.Pattern[str] | None = None
         self._begins_with = list(topics)
         """The topics that the consumer subscribes to by itself, until it has."""
+        self._beginning: asyncio.Task[None] | None = None
         self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost or on_revoked
         self._closed = False
         self._gave_way_ms = 0
@@ -129,6 +130,7 @@ class Consumer(Fetcher, AsyncClosing):
         if self._closed:
             return
         self._closed = True
+        self._choose_others()
         for fetch, _ in self._fetches.values():
             fetch.cancel()
         self._fetches.clear()
@@ -137,6 +139,10 @@ class Consumer(Fetcher, AsyncClosing):
     @property
     def closed(self) -> bool:
         return self._closed
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ConsumerClosed("the consumer is closed")
 
     async def _leave(self) -> None:
         self._let_go()
@@ -152,6 +158,8 @@ class Consumer(Fetcher, AsyncClosing):
 
         Partitions without offsets begin where the group has committed, else where `auto_offset_reset` says.
         """
+        self._check_open()
+        self._choose_others()
         given = positions if isinstance(positions, Mapping) else dict.fromkeys(positions)
         placed = {partition: committed_offset(offset) for partition, offset in given.items() if offset is not None}
         await self.unsubscribe()
@@ -180,6 +188,8 @@ class Consumer(Fetcher, AsyncClosing):
         `on_revoked`) gets those that another member may own already; `on_assigned` gets new ones before any record is
         read: it may `seek`.
         """
+        self._check_open()
+        self._choose_others()
         if self.member is None:
             raise RuntimeError("a subscription needs a group: make the consumer with group=...")
         if not isinstance(topics, re.Pattern) and not topics:
@@ -196,6 +206,23 @@ class Consumer(Fetcher, AsyncClosing):
             await self._part()
             self._let_go()
         self.member.subscribe(topics)
+
+    def _choose_others(self) -> None:
+        """Forgets the topics that the consumer was made with: its owner chooses others."""
+        if self._beginning is not asyncio.current_task():
+            if self._beginning is not None:
+                self._beginning.cancel()
+            self._beginning, self._begins_with = None, []
+
+    async def _begun(self, timeout_ms: float) -> bool:
+        """Whether the consumer has subscribed to the topics that it was made with, or its owner has chosen others."""
+        self._beginning = beginning = self._beginning or self._patiently(self._begin)
+        if not await within(beginning, max(timeout_ms, 1)):
+            return False
+        if not beginning.cancelled():
+            self._beginning = None
+            beginning.result()
+        return True
 
     async def _begin(self) -> None:
         patterns = [topic for topic in self._begins_with if isinstance(topic, re.Pattern)]
@@ -221,6 +248,7 @@ class Consumer(Fetcher, AsyncClosing):
 
     async def unsubscribe(self) -> None:
         """Leaves the group, and reads nothing more."""
+        self._choose_others()
         await self._part()
         self._let_go()
         self._pattern = None
@@ -258,25 +286,8 @@ class Consumer(Fetcher, AsyncClosing):
         """Names this consumer as a group member, for a transaction that commits its offsets."""
         return self._member().metadata
 
-    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        listed = await self._listed(dict.fromkeys(partitions, EARLIEST))
-        return {partition: found.offset for partition, found in listed.items()}
-
-    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset after the last record that a reader sees; with committed reads the last stable offset."""
-        listed = await self._listed(dict.fromkeys(partitions, LATEST))
-        return {partition: found.offset for partition, found in listed.items()}
-
-    async def offsets_for_times(
-        self, timestamps: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, ListedOffset | None]:
-        """For each partition the first record at or after its timestamp (ms); None if there is none."""
-        if any(timestamp < 0 for timestamp in timestamps.values()):
-            raise ValueError("a time before 1970 cannot be looked for: brokers take negative ones for something else")
-        listed = await self._listed(timestamps)
-        return {partition: found if found.offset >= 0 else None for partition, found in listed.items()}
-
     def _member(self) -> GroupMember:
+        self._check_open()
         if self.member is None:
             raise RuntimeError("only a member of a group has committed offsets: make the consumer with group=...")
         return self.member
@@ -295,7 +306,7 @@ class Consumer(Fetcher, AsyncClosing):
             joining, self._joining = self._joining, None
             joined = joining.result()
             member.take_join(joined)
-            await _while_beating(member, self._joined(member, joined))
+            await member.while_beating(self._joined(member, joined))
         if self._placing is not None and self._placing.done():
             placing, self._placing = self._placing, None
             placing.result()
@@ -303,12 +314,12 @@ class Consumer(Fetcher, AsyncClosing):
         if member.has_to_join:
             if self._joining is None:
                 await self._before_join(member)
-                self._joining = beside(member.join())
+                self._joining = self._patiently(member.join)
         else:
             if self._placing is None and any(
                 position.offset == UNKNOWN and position.reset_to is None for position in self._positions.values()
             ):
-                self._placing = beside(self._place())
+                self._placing = self._patiently(self._place)
             if self._heartbeat is None and member.subscribed:
                 self._heartbeat = beside(member.beat())
 
@@ -335,10 +346,10 @@ class Consumer(Fetcher, AsyncClosing):
         if member.is_lost:
             await self._lose(held)
         elif not member.cooperative:
-            await _while_beating(member, self._give_up(held))
+            await member.while_beating(self._give_up(held))
         else:
             foreign = [partition for partition in held if partition.topic not in member.topics]
-            await _while_beating(member, self._give_up(foreign))
+            await member.while_beating(self._give_up(foreign))
             member.assignment = list(self._positions)
         if not self._positions:
             self._let_go()
@@ -393,9 +404,7 @@ class Consumer(Fetcher, AsyncClosing):
         if self._committing is not None:
             self._committing.cancel()  # it has older positions; a retry of it could overwrite these
             self._committing = None
-        timeout_ms = self.cluster.retry_timeout_ms
-        if self._closed:
-            timeout_ms = min(timeout_ms, CLOSE_TIMEOUT_MS)
+        timeout_ms = min(self.cluster.retry_timeout_ms, CLOSE_TIMEOUT_MS) if self._closed else None
         try:
             await self.member.commit(positions, timeout_ms=timeout_ms)
         except (KafkaError, OSError) as error:
@@ -475,10 +484,9 @@ class Consumer(Fetcher, AsyncClosing):
         deadline = clock.monotonic_ms() + timeout_ms
         await self._give_way()
         while True:
-            if self._closed:
-                raise ConsumerClosed("the consumer is closed")
-            if self._begins_with:
-                await self._begin()
+            self._check_open()
+            if self._begins_with and not await self._begun(deadline - clock.monotonic_ms()):
+                return []
             if self._trouble is not None:
                 trouble, self._trouble = self._trouble, None
                 raise trouble
@@ -558,12 +566,14 @@ class Consumer(Fetcher, AsyncClosing):
         if self._looking is not None and self._looking.done():
             self._trouble = self._looking.exception() or self._trouble
             self._looking = None
-        if self.member is not None and self.cluster.metadata is not self._looked_at:
+        if self.cluster.metadata is not self._looked_at:
             self._looked_at = self.cluster.metadata
-            self.member.look_for_changes(self._looked_at)
+            self._let_go_of_deleted_topics()
+            if self.member is not None:
+                self.member.look_for_changes(self._looked_at)
         if self._looking is None and now_ms >= self._look_due_ms:
             self._looked_ms = now_ms
-            self._looking = beside(self._look_for_changes())
+            self._looking = self._patiently(self._look_for_changes)
 
     async def _look_for_changes(self) -> None:
         """Looks for new topics, for new partitions, and for new leaders whose predecessors still answer."""
@@ -578,16 +588,6 @@ class Consumer(Fetcher, AsyncClosing):
                 member.subscribe(matching)
         else:
             await self.cluster.refresh(member.watched_topics)
-
-
-async def _while_beating(member: GroupMember, story: Coroutine[Any, Any, None]) -> None:
-    """Sends heartbeats while the consumer commits and runs callbacks: else the session could end meanwhile."""
-    beats = beside(member.beat(through_rebalances=True))
-
-    async def end() -> None:
-        beats.cancel()
-
-    await and_then(story, end)
 
 
 async def _told(callback: RebalanceCallback | None, partitions: list[TopicPartition]) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Container, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Container, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from barnabas.client.asking import RETRY_BACKOFF_MAX_MS, RETRY_BACKOFF_MS
@@ -31,7 +31,7 @@ from barnabas.client.offsets import (
 )
 from barnabas.client.positions import UNKNOWN, PartitionsInTurn, Place, Position, read
 from barnabas.model.errors import ErrorCode, KafkaError, check_code
-from barnabas.model.ids import NO_BROKER, NO_EPOCH, ZERO_UUID, TopicPartition
+from barnabas.model.ids import NO_BROKER, NO_EPOCH, ZERO_UUID, TopicPartition, Uuid
 from barnabas.runtime import within
 from barnabas.wire.errors import WireError
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
@@ -106,6 +106,8 @@ class Fetcher:
         """Whether a fetch may be sent: an answer was taken, or is no longer awaited."""
         self._in_doubt: set[TopicPartition] = set()
         """Partitions that are fetched only after their leaders have been looked up."""
+        self._deleted_topics: dict[Uuid, None] = {}
+        """The ids of topics whose names are other topics' now."""
         self._refreshed_ms = -math.inf
         self._refresh_backoff_ms = RETRY_BACKOFF_MS
         """The pause before the next look-up of leaders; it grows while there are none."""
@@ -171,8 +173,39 @@ class Fetcher:
     def paused(self) -> list[TopicPartition]:
         return [partition for partition, position in self._positions.items() if position.paused]
 
+    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        listed = await self._listed(dict.fromkeys(partitions, EARLIEST))
+        return {partition: found.offset for partition, found in listed.items()}
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset after the last record that a reader sees; with committed reads the last stable offset."""
+        listed = await self._listed(dict.fromkeys(partitions, LATEST))
+        return {partition: found.offset for partition, found in listed.items()}
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, ListedOffset | None]:
+        """For each partition the first record at or after its timestamp (ms); None if there is none."""
+        if any(timestamp < 0 for timestamp in timestamps.values()):
+            raise ValueError("a time before 1970 cannot be looked for: brokers take negative ones for something else")
+        listed = await self._listed(timestamps)
+        return {partition: found if found.offset >= 0 else None for partition, found in listed.items()}
+
     async def _listed(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
         return await self.cluster.list_offsets(timestamps, isolation_level=self._isolation_level)
+
+    def _patiently(self, work: Callable[[], Awaitable[Outcome]]) -> asyncio.Task[Outcome]:
+        """Has `work` done beside the polls, again and again after errors that another attempt may cure."""
+
+        async def attempt() -> Outcome:
+            try:
+                return await work()
+            except (KafkaError, OSError) as error:
+                if self.cluster.metadata.brokers and _is_cured_by_another_attempt(error):
+                    logger.warning("a consumer goes on trying: %s", error)
+                raise
+
+        return beside(self.cluster.retrying(attempt, timeout_ms=self.cluster.patience_ms))
 
     async def _wait_for_any(self, waiting: list[asyncio.Future[Any]], timeout_ms: float) -> None:
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -197,7 +230,7 @@ class Fetcher:
             self._send_fetches()
         self._send_resets()
         if self._refreshing is None or self._refreshing.done():
-            self._refreshing = beside(self._ask_who_leads()) if self._in_doubt else None
+            self._refreshing = self._patiently(self._ask_who_leads) if self._in_doubt else None
 
     def _send_resets(self) -> None:
         """Asks leaders for the offsets of positions that are a timestamp, the beginning or the end. Each leader is
@@ -379,6 +412,24 @@ class Fetcher:
             ) from None
         if position.has_records or position.paused:
             self._waiting.add(topic_partition)
+
+    def _let_go_of_deleted_topics(self) -> None:
+        """A topic that was deleted and made anew has another id: no position in the old one means anything in it."""
+        for partition, position in self._positions.items():
+            topic_id = self.cluster.metadata.topic_id(partition.topic)
+            if topic_id in (ZERO_UUID, position.topic_id) or topic_id in self._deleted_topics:
+                continue  # a broker that is cut off may still name the deleted one
+            before, position.topic_id = position.topic_id, topic_id
+            if before == ZERO_UUID:
+                continue
+            self._deleted_topics[before] = None
+            if position.offset == UNKNOWN:
+                continue
+            anew = f"{partition.topic} was deleted and made anew: offset {position.offset} of {partition} is gone"
+            logger.info("%s", anew)
+            position.seek(UNKNOWN, self._auto_offset_reset)
+            if self._auto_offset_reset is None:
+                self._trouble = KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{anew}. Seek to go on.")
 
     def _may_have_led_before(self, topic_partition: TopicPartition, position: Position, broker: int) -> bool:
         """Whether `broker` may be a former leader that was paused or is cut off: its log may end before records read

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from barnabas.model.ids import NO_EPOCH, TopicPartition
+from barnabas.model.ids import NO_EPOCH, ZERO_UUID, TopicPartition
 from barnabas.wire.errors import WireError
 from barnabas.wire.records import BatchHeader, Record, batches, check_crc, records_of
 
@@ -59,7 +59,7 @@ class Position:
 
     __slots__ = (
         "_after", "_fetched", "_next",
-        "disbelieved_ms", "high_watermark", "leader_epoch", "offset", "paused", "reset_to",
+        "disbelieved_ms", "high_watermark", "leader_epoch", "offset", "paused", "reset_to", "topic_id",
     )  # fmt: skip
 
     def __init__(self, offset: int = UNKNOWN, leader_epoch: int = NO_EPOCH) -> None:
@@ -71,6 +71,8 @@ class Position:
         """The timestamp, or `EARLIEST` or `LATEST`, whose offset is looked up before anything is fetched."""
         self.disbelieved_ms = math.inf
         """Since when former leaders, of epochs before the records read, answer "out of range"."""
+        self.topic_id = ZERO_UUID
+        """The topic's id when metadata first told it: a topic made anew by the same name has another one."""
         self._fetched: list[Record] = []
         self._next = 0
         self._after = UNKNOWN
