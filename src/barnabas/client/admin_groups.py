@@ -8,7 +8,7 @@ from typing import Any
 from barnabas.client.admin_routing import AdminRouting
 from barnabas.client.connection import Connection
 from barnabas.client.descriptions import GroupDescription, GroupListing, read_group
-from barnabas.client.offsets import CommittedOffset
+from barnabas.client.offsets import CommittedOffset, committed_offset
 from barnabas.model.errors import KafkaError, check_code, outcome_of
 from barnabas.model.ids import TopicPartition, numbers_by_topic
 from barnabas.wire.messages.delete_groups import DeleteGroupsRequest
@@ -55,7 +55,7 @@ class GroupAdmin(AdminRouting):
         return {partition: found[partition] for partition in sorted(found)}
 
     async def alter_group_offsets(
-        self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]
+        self, group: str, offsets: Mapping[TopicPartition, int | CommittedOffset]
     ) -> dict[TopicPartition, KafkaError | None]:
         """Commits in the name of `group`, which must have no members (KIP-396); UNKNOWN_MEMBER_ID if it has."""
         request = OffsetCommitRequest(
@@ -71,7 +71,7 @@ class GroupAdmin(AdminRouting):
                             committed_metadata=committed.metadata,
                         )
                         for number in numbers
-                        for committed in [offsets[TopicPartition(topic, number)]]
+                        for committed in [committed_offset(offsets[TopicPartition(topic, number)])]
                     ],
                 )
                 for topic, numbers in numbers_by_topic(offsets).items()

@@ -212,6 +212,8 @@ class Asking(ABC, Generic[Connected]):
             except OSError as error:
                 trouble.append(f"{host}:{port} ({cause_of(error)})")
                 last = error
+                if (question := _QUESTION.get()) is not None:
+                    question.trouble = error  # its time may be over before the last of them is tried
         raise ConnectionLost("no broker can be reached: " + ", ".join(trouble)) from last
 
     async def broker(self, broker_id: int) -> Connected:
