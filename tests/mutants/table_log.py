@@ -97,7 +97,7 @@ MUTANTS: Final = (
         "LDRx2", "T1 T2",
         replace(
             "log.producer_state:ProducerStateManager.check",
-            "0 if last == _MAX_SEQUENCE else last + 1",
+            "0 if last == SEQUENCE_MAX else last + 1",
             "last + 1",
         ),
     ),

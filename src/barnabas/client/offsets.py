@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.model.errors import ErrorCode, check_code
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition, numbers_by_topic
-from barnabas.model.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from barnabas.model.sentinels import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, OFFSET_MAX
 from barnabas.model.sentinels import MAX_TIMESTAMP as MAX_TIMESTAMP
 from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.messages.list_offsets import ListOffsetsRequest
@@ -53,7 +53,7 @@ class CommittedOffset(NamedTuple):
 def committed_offset(at: int | CommittedOffset) -> CommittedOffset:
     """Raises ``ValueError`` for a number that is neither an offset nor `EARLIEST` or `LATEST`."""
     place = at if isinstance(at, CommittedOffset) else CommittedOffset(at)
-    if not EARLIEST <= place.offset < 1 << 63:
+    if not EARLIEST <= place.offset <= OFFSET_MAX:
         raise ValueError(f"{place.offset} is no offset")
     return place
 

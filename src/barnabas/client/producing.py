@@ -26,14 +26,13 @@ from barnabas.client.transaction import Transaction
 from barnabas.client.transaction_requests import TRANSACTION_TIMEOUT_MS
 from barnabas.model.errors import ErrorCode, KafkaError, check_code
 from barnabas.model.ids import NO_BROKER, TopicPartition
-from barnabas.model.sentinels import ACKS_ALL
+from barnabas.model.sentinels import ACKS_ALL, SEQUENCE_MAX
 from barnabas.wire.compression import Codec
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest
 from barnabas.wire.records import Record, build_batch, records_of
 from barnabas.wire.structs import Bytes
 
 NO_PRODUCER: Final = -1
-SEQUENCE_MASK: Final = 0x7FFFFFFF
 _LOST_BEFORE: Final = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
 """The leader has lost acknowledged records (an unclean election): the batch's sequence is not the next one there."""
 _GAVE_UP: Final = -2
@@ -286,7 +285,7 @@ class Producing(ABC, Generic[Connected]):
                 batch.records = batch.records or records_of(batch.encoded, 0, len(batch.encoded))
                 batch.encoded = None
                 if self._idempotent:
-                    queue.next_sequence = (queue.next_sequence - batch.count) & SEQUENCE_MASK
+                    queue.next_sequence = (queue.next_sequence - batch.count) & SEQUENCE_MAX
 
     def _halve(self, queue: PartitionQueue) -> None:
         """Splits the oldest batch, which is too large for its topic, in two, as Kafka's ``Sender`` does. The batch
@@ -394,7 +393,7 @@ class Producing(ABC, Generic[Connected]):
             queue.open = None
         batch.encoded, batch.count = encoded, count
         if self._idempotent:
-            queue.next_sequence = (queue.next_sequence + count) & SEQUENCE_MASK
+            queue.next_sequence = (queue.next_sequence + count) & SEQUENCE_MAX
 
 
 def _may_pass(error: KafkaError) -> bool:

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from crc32c import crc32c
 
-from barnabas.model.sentinels import NO_TIMESTAMP
+from barnabas.model.sentinels import NO_TIMESTAMP, SEQUENCE_MAX
 from barnabas.runtime import Bytes
 from barnabas.wire.records import (
     ATTRIBUTES_AT,
@@ -103,7 +103,7 @@ class StoredBatch:
         """Sequences wrap from 2^31 - 1 to 0."""
         if self.base_sequence < 0:
             return -1
-        return (self.base_sequence + self.last_offset - self.base_offset) & 0x7FFFFFFF
+        return (self.base_sequence + self.last_offset - self.base_offset) & SEQUENCE_MAX
 
     @property
     def is_transactional(self) -> bool:

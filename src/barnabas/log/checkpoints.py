@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from barnabas.model.ids import TopicPartition
+from barnabas.model.sentinels import OFFSET_MAX
 from barnabas.runtime import Disk
 from barnabas.runtime.unreadable import Skip, told
 
@@ -13,7 +14,6 @@ RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
 CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
-OFFSET_MAX: Final = (1 << 63) - 1
 _VERSION: Final = "0"
 
 

@@ -17,8 +17,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Final, NamedTuple
 
-from barnabas.log.checkpoints import OFFSET_MAX, decode_lines, encode_lines
+from barnabas.log.checkpoints import decode_lines, encode_lines
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET
+from barnabas.model.sentinels import OFFSET_MAX
 from barnabas.runtime import Disk
 
 FILE_NAME: Final = "leader-epoch-checkpoint"

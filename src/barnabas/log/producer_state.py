@@ -29,6 +29,7 @@ from barnabas.log.segment import base_offset_of
 from barnabas.log.txn_index import AbortedTxn
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import NO_OFFSET, TopicPartition
+from barnabas.model.sentinels import SEQUENCE_MAX
 from barnabas.runtime import Disk
 from barnabas.runtime.unreadable import Skip, told
 from barnabas.wire.errors import WireError
@@ -41,7 +42,6 @@ _VERSION: Final = 1
 _SNAPSHOT_HEADER: Final = Struct(">hIi")
 _SNAPSHOT_ENTRY: Final = Struct(">qhiqiqiq")
 _CRC_END: Final = 6
-_MAX_SEQUENCE: Final = 2**31 - 1
 NO_SEQUENCE: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_PRODUCER_ID: Final = -1
@@ -262,7 +262,7 @@ class ProducerStateManager:
                 expected = first_sequence
             else:
                 last = entry.last_sequence
-                expected = 0 if last == _MAX_SEQUENCE else last + 1
+                expected = 0 if last == SEQUENCE_MAX else last + 1
             if first_sequence != expected:
                 raise KafkaError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -327,7 +327,7 @@ class ProducerStateManager:
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(producer_id)
             self.nobody_wrote = False
-        last_sequence = (first_sequence + last_offset - first_offset) & _MAX_SEQUENCE if first_sequence >= 0 else -1
+        last_sequence = (first_sequence + last_offset - first_offset) & SEQUENCE_MAX if first_sequence >= 0 else -1
         # `tuple.__new__` has a third of the price of the class's own constructor.
         taken: BatchMetadata = tuple.__new__(
             BatchMetadata, (first_sequence, last_sequence, first_offset, last_offset, batch.max_timestamp)
@@ -473,7 +473,7 @@ class ProducerStateManager:
         for producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, txn_first in rows:
             entry = ProducerEntry(producer_id, epoch, coordinator_epoch, timestamp, txn_first)
             if last_offset >= 0:
-                first_sequence = (last_sequence - delta) & _MAX_SEQUENCE
+                first_sequence = (last_sequence - delta) & SEQUENCE_MAX
                 entry.batches.append(
                     BatchMetadata(first_sequence, last_sequence, last_offset - delta, last_offset, timestamp)
                 )

@@ -23,7 +23,6 @@ from barnabas.log.producer_state import ProducerStateManager
 from barnabas.log.segment import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
-    OFFSET_MAX,
     RECOVERY_BYTES,
     SUFFIXES,
     Segment,
@@ -32,6 +31,7 @@ from barnabas.log.segment import (
 from barnabas.log.settings import LogSettings
 from barnabas.log.validation import end_txn_marker
 from barnabas.model.ids import NO_EPOCH, NO_OFFSET, TopicPartition
+from barnabas.model.sentinels import OFFSET_MAX
 from barnabas.runtime import Disk
 from barnabas.runtime.descriptors import briefly
 from barnabas.runtime.unreadable import Skip

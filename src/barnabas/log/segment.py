@@ -28,7 +28,7 @@ from barnabas.log.index_file import CorruptIndex, IndexFile
 from barnabas.log.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
 from barnabas.log.time_index import TimeIndex
 from barnabas.log.txn_index import AbortedTxn, TransactionIndex
-from barnabas.model.sentinels import NO_TIMESTAMP
+from barnabas.model.sentinels import NO_TIMESTAMP, OFFSET_MAX
 from barnabas.runtime import Bytes, Disk, File
 from barnabas.runtime.descriptors import sparing
 from barnabas.wire.records import HEADER_BYTES, LOG_OVERHEAD, MAGIC_AT
@@ -47,7 +47,6 @@ TAIL_BATCHES: Final = 1024
 DEFAULT_INDEX_INTERVAL_BYTES: Final = 4096
 SCAN_BYTES: Final = 16 * 1024
 RECOVERY_BYTES: Final = 1024 * 1024
-OFFSET_MAX: Final = (1 << 63) - 1
 
 IndexOf = TypeVar("IndexOf", bound=IndexFile)
 

@@ -8,6 +8,7 @@ from struct import Struct
 from typing import ClassVar, Final
 
 from barnabas.log.index_file import CorruptIndex, IndexFile
+from barnabas.log.offset_index import MAX_RELATIVE_OFFSET
 from barnabas.model.sentinels import NO_TIMESTAMP
 from barnabas.runtime import Disk
 
@@ -84,7 +85,7 @@ class TimeIndex(IndexFile):
     def truncate_to(self, offset: int) -> None:
         """Drops every entry for `offset` and beyond."""
         self._load()
-        keep = bisect_left(self._relative_offsets, min(offset - self.base_offset, 2**31 - 1))
+        keep = bisect_left(self._relative_offsets, min(offset - self.base_offset, MAX_RELATIVE_OFFSET))
         del self._timestamps[keep:]
         del self._relative_offsets[keep:]
         self._cut(keep)

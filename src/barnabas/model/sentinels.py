@@ -10,6 +10,10 @@ ACKS_OF_LEADER: Final = 1
 """``acks=1``: a produce is answered when the leader has its records."""
 NO_TIMESTAMP: Final = -1
 """``RecordBatch.NO_TIMESTAMP``, also of a commit that never expires by itself."""
+OFFSET_MAX: Final = (1 << 63) - 1
+"""The largest offset. No record has it: the offset after it could not be told."""
+SEQUENCE_MAX: Final = (1 << 31) - 1
+"""The largest sequence of a producer's record in a partition: the next one is 0."""
 LAST_MOMENT_MS: Final = (1 << 63) - 1
 """The largest timestamp: a deadline beyond it never comes. (Java's sum wraps to the far past.)"""
 

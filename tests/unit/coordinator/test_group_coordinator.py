@@ -567,6 +567,19 @@ def test_offsets_of_a_transaction_count_with_its_marker_or_never() -> None:
     play(story)
 
 
+def test_a_commits_batch_names_a_producer_only_within_a_transaction() -> None:
+    async def story(groups: GroupCoordinator, log: MemoryLog) -> None:
+        await groups.commit_offsets("g", "", None, -1, {T0: OffsetAndMetadata(4)})
+        await committed_in_transaction(groups, 5)
+        headers = [header for header, _, _ in batches(log.partitions[PARTITION])]
+        assert [(h.producer_id, h.producer_epoch, h.base_sequence, h.is_transactional) for h in headers] == [
+            (-1, -1, -1, False),
+            (7, 0, 0, True),
+        ]
+
+    play(story)
+
+
 @pytest.mark.parametrize("committed", [True, False])
 def test_offsets_that_one_transaction_commits_for_two_groups_end_with_it_for_both(committed: bool) -> None:
     async def story(groups: GroupCoordinator, log: MemoryLog) -> None:

@@ -14,6 +14,7 @@ from barnabas.cli.kafka_tools.errors import JavaError
 from barnabas.cli.kafka_tools.json_files import compact
 from barnabas.cli.kafka_tools.log_records import UnknownRecord, dumped_key, dumped_value, transaction_value
 from barnabas.cli.kafka_tools.options import OptionParser, ToolWords
+from barnabas.model.sentinels import SEQUENCE_MAX
 from barnabas.wire.errors import WireError
 from barnabas.wire.records import BatchHeader, Record, TimestampType, batches, check_crc, records_of
 
@@ -22,7 +23,6 @@ _TIME_ENTRY: Final = struct.Struct(">qi")
 _ABORTED: Final = struct.Struct(">hqqqq")
 _SNAPSHOT: Final = struct.Struct(">hIi")
 _PRODUCER: Final = struct.Struct(">qhiqiqiq")
-_SEQUENCES: Final = 1 << 31
 _TIMESTAMPS: Final = {
     TimestampType.NO_TIMESTAMP: "NoTimestampType",
     TimestampType.CREATE_TIME: "CreateTime",
@@ -250,7 +250,7 @@ def _batches(data: memoryview) -> Iterator[tuple[BatchHeader, int, int]]:
 
 
 def _sequence(base: int, delta: int) -> int:
-    return base if base < 0 else (base + delta) % _SEQUENCES
+    return base if base < 0 else (base + delta) & SEQUENCE_MAX
 
 
 def _print_batch(data: memoryview, header: BatchHeader, start: int, end: int) -> None:
@@ -456,7 +456,7 @@ def _dump_snapshot(path: str) -> None:
             f"{f'OptionalLong[{first}]' if first >= 0 else 'OptionalLong.empty'} lastTimestamp: {timestamp} "
         )
         if last_offset >= 0:
-            first_sequence = (last_sequence - delta) % _SEQUENCES
+            first_sequence = (last_sequence - delta) & SEQUENCE_MAX
             line += (
                 f"firstSequence: {first_sequence} lastSequence: {last_sequence} lastOffset: {last_offset} "
                 f"offsetDelta: {delta} timestamp: {timestamp}"

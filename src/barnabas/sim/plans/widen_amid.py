@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from barnabas.model.config import ALTER_LOG_DIRS_RATE
+from barnabas.model.sentinels import SEQUENCE_MAX
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.events import RPC, ZK
 from barnabas.sim.plans.plan import MS, RESULTS, SECOND, Plan, Step, with_actions
 
 FAST: Final = str(1 << 40)
-LAST_SEQUENCE: Final = (1 << 31) - 1
 SESSION_MS: Final = 4_000
 BROKERS: Final = 3
 
@@ -73,7 +73,7 @@ def begin_anew(plan: Plan, chance: Chance) -> Plan:
     known = [each for each in known if "sequence" not in each.arguments]
     if not known or not chance.happens(0.3):
         return plan
-    old, sequence = chance.one_of(known), LAST_SEQUENCE - chance.whole(1, 15)
+    old, sequence = chance.one_of(known), SEQUENCE_MAX - chance.whole(1, 15)
     actions = (
         replace(each, arguments={**each.arguments, "sequence": sequence}) if each is old else each
         for each in plan.actions
