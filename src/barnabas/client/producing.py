@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Generic, NamedTuple
 
-from barnabas.client.asking import Asking, Connected, NeverSent
+from barnabas.client.asking import Asking, Connected, NeverSent, RequestTimedOut
 from barnabas.client.partitioner import StickyPartitioner
 from barnabas.client.produce_requests import (
     Produced,
@@ -209,6 +209,8 @@ class Producing(ABC, Generic[Connected]):
             ticket = await self._asking.post(
                 connection, request, self._request_timeout_ms + 5_000, answered=self._acks != 0
             )
+            for _, batch in batches:
+                batch.last_error = batch.last_error or RequestTimedOut(f"broker {leader} has not answered")
             return InFlightProduce(connection, ticket, batches)
         except BaseException as error:
             self._lay_down(ready)
