@@ -201,10 +201,14 @@ class Producer(Producing[Connection], AsyncClosing):
         finally:
             self._flushes -= 1
         unanswered, self._unanswered = self._unanswered, {}
-        for connection in unanswered:
-            # A broker handles a connection's requests in order: this answer shows that it has read those before.
+        # A broker handles a connection's requests in order: its answer shows that it has read those before.
+        answers = [
+            connection.send_nowait(metadata_request([]), timeout_ms=self._request_timeout_ms)
+            for connection in unanswered
+        ]
+        for answer in answers:
             with contextlib.suppress(ConnectionError):
-                await connection.send_nowait(metadata_request([]), timeout_ms=self._request_timeout_ms)
+                await answer
 
     async def close(self) -> None:
         self._closing = True
