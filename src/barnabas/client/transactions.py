@@ -230,7 +230,13 @@ class TransactionalProducer(Producer):
             raise self._trouble or KafkaError(ErrorCode.PRODUCER_FENCED)
         spoilt = state is State.IN_TRANSACTION and self.state in (State.SPOILT, State.ABORTING)
         if self.state is not state and not spoilt:
-            raise RuntimeError(f"the producer {self._id!r} is {self.state.value}, not {state.value}")
+            again = {
+                State.COMMITTING: ": commit_transaction asks again",
+                State.ABORTING: ": abort_transaction asks again",
+            }
+            raise RuntimeError(
+                f"the producer {self._id!r} is {self.state.value}, not {state.value}{again.get(self.state, '')}"
+            )
 
     def _spoil(self, error: BaseException) -> None:
         if isinstance(error, ProducerFenced):
