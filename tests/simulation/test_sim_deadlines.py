@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import pytest
 
 from barnabas.client import Cluster, NewTopic, TopicPartition
-from barnabas.client.consumer import ConsumerClosed
+from barnabas.client.consumer import CLOSE_TIMEOUT_MS, ConsumerClosed
+from barnabas.client.group import LEAVE_TIMEOUT_MS
 from barnabas.client.offsets import CommittedOffset
 from barnabas.model.errors import KafkaError
 from barnabas.runtime.doors import Runtime
@@ -168,6 +169,55 @@ def test_who_reaches_no_broker_at_all_is_told_so_by_a_poll() -> None:
             return await refused_after_ms(cluster, polls)
 
     assert API_TIMEOUT_MS - 2_000 <= seen_in(story) <= API_TIMEOUT_MS + 1_000
+
+
+def test_who_closes_a_consumer_waits_no_longer_than_it_may_while_all_brokers_stand_still() -> None:
+    async def story(world: World, cluster: Cluster) -> int:
+        await cluster.producer().send(TOPIC, b"value")
+        reader = cluster.consumer(TOPIC, group="g", auto_offset_reset="earliest")
+        while not await reader.poll(1_000):
+            pass
+        for name in BROKERS:
+            world.pause(name)
+        begun_ms = cluster.monotonic_ms()
+        while cluster.monotonic_ms() - begun_ms < 10_000:  # its tasks look for brokers by the time that it closes
+            assert await reader.poll(1_000) == []
+        begun_ms = cluster.monotonic_ms()
+        await reader.close()
+        return cluster.monotonic_ms() - begun_ms
+
+    assert seen_in(story) <= CLOSE_TIMEOUT_MS + LEAVE_TIMEOUT_MS
+
+
+def test_a_member_outlives_a_coordinator_that_stands_still() -> None:
+    async def story(world: World, cluster: Cluster) -> list[list[TopicPartition]]:
+        gone: list[list[TopicPartition]] = []
+        reader = cluster.consumer(TOPIC, group="g", session_timeout_ms=10_000, on_revoked=gone.append)
+        while not reader.assignment:
+            await reader.poll(1_000)
+        world.pause((await cluster.coordinator("g")).host)
+        begun_ms = cluster.monotonic_ms()
+        while cluster.monotonic_ms() - begun_ms < 60_000:
+            await reader.poll(1_000)
+        return gone
+
+    assert seen_in(story) == []
+
+
+def test_who_is_given_up_is_told_who_has_not_answered() -> None:
+    async def story(world: World, cluster: Cluster) -> str:
+        producer = cluster.producer(delivery_timeout_ms=8_000)
+        await producer.send(TOPIC, b"value")
+        for name in BROKERS:
+            world.pause(name)
+        with pytest.raises(KafkaError) as late:
+            await producer.send(TOPIC, b"value")
+        return str(late.value)
+
+    words = seen_in(story)
+    assert re.fullmatch(
+        "orders-0: not acknowledged within 8000 ms; the last attempt: broker [012] has not answered", words
+    )
 
 
 def test_a_closed_consumer_commits_nothing_more() -> None:

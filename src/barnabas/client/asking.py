@@ -78,6 +78,9 @@ class Versioned(Protocol):
     @property
     def closed(self) -> bool: ...
 
+    @property
+    def in_flight(self) -> int: ...
+
     def best_version(self, request: Any) -> int: ...
 
 
@@ -162,19 +165,19 @@ class Asking(ABC, Generic[Connected]):
 
         It makes no attempt after `timeout_ms`, and the last one is over when `retry_timeout_ms` has passed, too.
         """
-        deadline_ms = self.monotonic_ms() + (self.retry_timeout_ms if timeout_ms is None else timeout_ms)
-        return await self.as_one(self._repeated(attempt, deadline_ms, pause_ms), timeout_ms)
+        patience_ms = self.retry_timeout_ms if timeout_ms is None else timeout_ms
+        repeated = self._repeated(attempt, self.monotonic_ms() + patience_ms, pause_ms)
+        return await self.as_one(repeated, patience_ms, over_ms=max(patience_ms, self.retry_timeout_ms))
 
-    async def as_one(self, story: Coroutine[Any, Any, T], timeout_ms: float | None = None) -> T:
-        """`story`, whose operations share one deadline, as in `retrying`."""
+    async def as_one(self, story: Coroutine[Any, Any, T], timeout_ms: float, *, over_ms: float | None = None) -> T:
+        """`story`, whose operations share one deadline; it is given up after `over_ms`, else `timeout_ms`."""
         around = _QUESTION.get()
         if around is not None and not around.over:
             return await story
-        patience_ms = self.retry_timeout_ms if timeout_ms is None else timeout_ms
-        question = _Question(self.monotonic_ms() + patience_ms)
+        question = _Question(self.monotonic_ms() + timeout_ms)
         _QUESTION.set(question)
         try:
-            return await self.in_time(story, max(patience_ms, self.retry_timeout_ms))
+            return await self.in_time(story, timeout_ms if over_ms is None else over_ms)
         except RequestTimedOut as error:
             raise question.trouble or error from None
         finally:
@@ -200,9 +203,10 @@ class Asking(ABC, Generic[Connected]):
             pause_ms = min(2 * pause_ms, RETRY_BACKOFF_MAX_MS)
 
     async def any(self) -> Connected:
-        """A connection to whichever broker answers: one that is open already, else the first that can be reached."""
-        for connection in self._open_connections():
-            return connection
+        """A connection to whichever broker answers: of those that are open already the one with the fewest requests in
+        flight (one that stands still has some), else the first that can be reached."""
+        if least := min(self._open_connections(), key=lambda connection: connection.in_flight, default=None):
+            return least
         trouble: list[str] = []
         last: OSError | None = None
         known = [(node.host, node.port) for node in self.metadata.brokers.values()]

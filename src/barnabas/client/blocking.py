@@ -83,6 +83,10 @@ class BlockingConnection(Closing):
         return self._socket is None
 
     @property
+    def in_flight(self) -> int:
+        return len(self._exchange)
+
+    @property
     def versions(self) -> dict[int, tuple[int, int]]:
         return self._exchange.versions
 

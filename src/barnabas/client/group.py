@@ -16,7 +16,7 @@ from barnabas.client.asking import COORDINATOR_MOVED, RETRY_BACKOFF_MAX_MS, RETR
 from barnabas.client.assignor import NO_GENERATION, Assignor, Subscription, decode_assignment, encode_assignment
 from barnabas.client.assignors import assignors_named
 from barnabas.client.cluster import ClusterClient
-from barnabas.client.connection import Connection
+from barnabas.client.connection import REQUEST_TIMEOUT_MS, Connection
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.client.offsets import CommittedOffset, committed_offset
 from barnabas.client.transaction_requests import ConsumerGroupMetadata, errors_of
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 RANGE: Final = "range"
 LEAVE_TIMEOUT_MS: Final = 5_000
-"""How long a leaving member waits for the answer; without one the end of its session has the same effect."""
+"""How long leaving takes at most; without an answer the end of its session has the same effect."""
 
 _REJOIN: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
 _MEANING: Final = {
@@ -195,7 +195,7 @@ class GroupMember:
             self._coordinator = await self.cluster.coordinator(self.group, owner=self, timeout_ms=timeout_ms)
         return self._coordinator
 
-    async def _send(self, request: Any, timeout_ms: int = 30_000) -> Any:
+    async def _send(self, request: Any, timeout_ms: int = REQUEST_TIMEOUT_MS) -> Any:
         return await (await self._connected()).send(request, timeout_ms=timeout_ms)
 
     def _check(self, error_code: int) -> None:
@@ -220,6 +220,8 @@ class GroupMember:
         while the group waits.
         """
         clock = self.cluster.runtime.clock
+        # A coordinator that stands still is replaced: its successor must hear of the member before the session ends.
+        patience_ms = min(REQUEST_TIMEOUT_MS, self._session_timeout_ms)
         while True:
             await asyncio.sleep(self.heartbeat_in_ms() / 1000)
             asked_ms = clock.monotonic_ms()
@@ -238,7 +240,7 @@ class GroupMember:
                 group_instance_id=self._group_instance_id,
             )
             try:
-                code = ErrorCode((await self._send(request)).error_code)
+                code = ErrorCode((await self._send(request, patience_ms)).error_code)
             except OSError:
                 code = ErrorCode.COORDINATOR_NOT_AVAILABLE
             if code in COORDINATOR_MOVED and clock.monotonic_ms() < self.session_ends_ms:
@@ -407,14 +409,18 @@ class GroupMember:
     async def _send_leave(self) -> None:
         if not self._member_id or self._group_instance_id is not None:
             return
-        try:
+
+        async def ask() -> None:
             coordinator = await self._connected(patient=False)
             request = LeaveGroupRequest(group_id=self.group)
             if coordinator.best_version(request) >= 3:
                 request.members = [LeaveGroupRequest.MemberIdentity(member_id=self._member_id)]
             else:
                 request.member_id = self._member_id
-            await coordinator.send(request, timeout_ms=LEAVE_TIMEOUT_MS)
+            await coordinator.send(request)
+
+        try:
+            await self.cluster.in_time(ask(), LEAVE_TIMEOUT_MS)
         except OSError:
             pass  # the session timeout has the effect of the request
         except KafkaError as error:
@@ -475,7 +481,8 @@ class GroupMember:
             async with self._commits:
                 return await self.cluster.retrying(attempt, timeout_ms=timeout_ms)
 
-        refused = await self.cluster.as_one(in_turn(), timeout_ms)
+        patience_ms = self.cluster.retry_timeout_ms if timeout_ms is None else timeout_ms
+        refused = await self.cluster.as_one(in_turn(), patience_ms)
         if refused is not None:
             raise refused
 
