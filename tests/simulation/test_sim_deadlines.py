@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
@@ -202,6 +203,37 @@ def test_a_member_outlives_a_coordinator_that_stands_still() -> None:
         return gone
 
     assert seen_in(story) == []
+
+
+def test_a_transaction_one_of_whose_records_was_not_taken_is_not_committed() -> None:
+    async def story(world: World, cluster: Cluster) -> tuple[str, list[bytes | None]]:
+        producer = cluster.transactional_producer("t")
+
+        async def writes_two() -> None:
+            async with producer.transaction():
+                await producer.append(TOPIC, b"one of two")
+                await producer.flush()
+                for name in BROKERS:
+                    world.pause(name)
+                with contextlib.suppress(OSError):
+                    await producer.append("another", b"the other one")
+                for name in BROKERS:
+                    world.resume(name)
+
+        await producer.init_transactions()
+        with pytest.raises(OSError) as refused:
+            await writes_two()
+        async with producer.transaction():
+            await producer.append(TOPIC, b"next")
+        reader = cluster.consumer(TOPIC, isolation_level="read_committed", auto_offset_reset="earliest")
+        read: list[bytes | None] = []
+        while not read:
+            read += [record.value for record in await reader.poll(1_000)]
+        return str(refused.value), read
+
+    words, read = seen_in(story)
+    assert "did not answer in time" in words
+    assert read == [b"next"]
 
 
 def test_who_is_given_up_is_told_who_has_not_answered() -> None:

@@ -173,7 +173,13 @@ class TransactionalProducer(Producer):
         timestamp: int | None = None,
     ) -> asyncio.Future[Delivered]:
         self._expect(State.IN_TRANSACTION)
-        return await super().append(topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp)
+        try:
+            return await super().append(
+                topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp
+            )
+        except Exception as error:  # a caller may not look at it: without the record the rest is not committed
+            self._spoil(error)
+            raise
 
     def _refused(self, error: KafkaError) -> asyncio.Future[Delivered]:
         self._spoil(error)
