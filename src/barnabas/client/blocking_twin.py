@@ -12,6 +12,7 @@ import contextlib
 import queue
 import re
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
 from contextvars import ContextVar
@@ -28,6 +29,7 @@ from barnabas.client.positions import ConsumerRecord
 from barnabas.client.producer import Delivered, Headers, Producer
 from barnabas.client.transaction_requests import ConsumerGroupMetadata
 from barnabas.client.transactions import TransactionalProducer
+from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.real import real_runtime
 
@@ -128,7 +130,8 @@ class SyncProducer(Closing):
     def __init__(self, loop: _Loop, producer: Producer) -> None:
         self._loop = loop
         self._producer = producer
-        self._appends: deque[tuple[dict[str, Any], concurrent.futures.Future[Delivered]]] = deque()
+        self._appends: deque[tuple[dict[str, Any], concurrent.futures.Future[Delivered], float]] = deque()
+        """Records for the loop, their futures, and since when they wait."""
         self._room = threading.BoundedSemaphore(APPENDS_MAX)
         self._pump: concurrent.futures.Future[None] | None = None
         self._lock = threading.Lock()
@@ -171,24 +174,34 @@ class SyncProducer(Closing):
         self._room.acquire()
         future: concurrent.futures.Future[Delivered] = concurrent.futures.Future()
         with self._lock:
-            self._appends.append((record, future))
+            self._appends.append((record, future, time.monotonic()))
             if self._pump is None:
                 self._pump = self._loop.begin(self._take())
         return future
 
     async def _take(self) -> None:
-        """Appends all waiting records, on the loop: one switch of threads serves many records."""
+        """Appends all waiting records, on the loop: one switch of threads serves many records.
+
+        Where a topic's metadata did not come in time, the records that waited meanwhile fail with the first one.
+        """
+        refused: dict[str, tuple[Exception, float]] = {}
         while True:
             with self._lock:
                 if not self._appends:
                     self._pump = None
                     return
-                record, future = self._appends.popleft()
+                record, future, since = self._appends.popleft()
             self._room.release()
             if not future.set_running_or_notify_cancel():
                 continue
+            if record["topic"] in refused and since <= refused[record["topic"]][1]:
+                future.set_exception(refused[record["topic"]][0])
+                continue
             try:
                 delivered = await self._producer.append(**record)
+            except (KafkaError, OSError) as error:
+                refused[record["topic"]] = error, time.monotonic()
+                future.set_exception(error)
             except BaseException as error:
                 future.set_exception(error)
                 if not isinstance(error, Exception):

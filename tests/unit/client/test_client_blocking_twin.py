@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError
@@ -118,3 +119,20 @@ def test_what_is_closed_may_be_closed_again_and_says_so_where_it_is_used(kafka_c
         for use in (lambda: consumer.poll(0), lambda: producer.send("t", b"late"), lambda: client.admin.list_groups()):
             with pytest.raises(RuntimeError, match="The client is closed"):
                 use()
+
+
+def test_records_that_wait_for_metadata_that_does_not_come_fail_together() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        nowhere = f"127.0.0.1:{nobody.getsockname()[1]}"
+    with connect(nowhere, config={"default.api.timeout.ms": "200"}) as client:
+        producer = client.producer()
+        all_wait = threading.Event()
+        client._loop.loop.call_soon_threadsafe(all_wait.wait)
+        futures = [producer.append("t", b"%d" % number) for number in range(500)]
+        all_wait.set()
+        producer.flush()
+        assert "no broker can be reached" in str(futures[0].exception())
+        assert {id(future.exception()) for future in futures} == {id(futures[0].exception())}
+        with pytest.raises(OSError) as later:
+            producer.send("t", b"later")
+        assert later.value is not futures[0].exception()
