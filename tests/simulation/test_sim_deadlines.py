@@ -14,7 +14,7 @@ from barnabas.client import Cluster, NewTopic, TopicPartition
 from barnabas.client.consumer import CLOSE_TIMEOUT_MS, ConsumerClosed
 from barnabas.client.group import LEAVE_TIMEOUT_MS
 from barnabas.client.offsets import CommittedOffset
-from barnabas.model.errors import KafkaError
+from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.world.world import World, broker_name
 
@@ -25,9 +25,9 @@ API_TIMEOUT_MS = 60_000
 Seen = TypeVar("Seen")
 
 
-def seen_in(story: Callable[[World, Cluster], Coroutine[Any, Any, Seen]]) -> Seen:
+def seen_in(story: Callable[[World, Cluster], Coroutine[Any, Any, Seen]], **configs: str) -> Seen:
     """What `story` sees in a cluster of three brokers with a topic."""
-    world = World(11)
+    world = World(11, config={name.replace("_", "."): value for name, value in configs.items()})
 
     async def run() -> Seen:
         await world.start_all()
@@ -250,6 +250,29 @@ def test_who_is_given_up_is_told_who_has_not_answered() -> None:
     assert re.fullmatch(
         "orders-0: not acknowledged within 8000 ms; the last attempt: broker [012] has not answered", words
     )
+
+
+def test_a_topic_that_was_there_is_waited_for_while_too_few_brokers_are_alive() -> None:
+    async def story(world: World, cluster: Cluster) -> list[Any]:
+        producer = cluster.producer()
+        await producer.send(TOPIC, b"value")
+        assert await cluster.admin.delete_topics([TOPIC]) == {TOPIC: None}
+        for name in BROKERS[1:]:
+            world.kill(name)
+        known = await cluster.refresh([TOPIC])
+        while known.error_of(TOPIC) is ErrorCode.NONE or len(known.brokers) > 1:
+            await asyncio.sleep(0.1)
+            known = await cluster.refresh([TOPIC])
+        with pytest.raises(KafkaError, match="INVALID_REPLICATION_FACTOR"):
+            await producer.send("another", b"value")
+        sending = asyncio.ensure_future(producer.send(TOPIC, b"again"))
+        await asyncio.sleep(5)
+        waits = not sending.done()
+        for name in BROKERS[1:]:
+            world.start(name)
+        return [waits, (await sending).topic]
+
+    assert seen_in(story, default_replication_factor="3") == [True, TOPIC]
 
 
 def test_a_closed_consumer_commits_nothing_more() -> None:

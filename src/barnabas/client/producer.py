@@ -232,11 +232,17 @@ class Producer(Producing[Connection], AsyncClosing):
         return self._sticky.partition(topic, count, self.cluster.metadata)
 
     async def _partition_count(self, topic: str) -> int:
+        was_there = any(written.topic == topic for written in self._queues)
+
         async def attempt() -> int:
             metadata = await self.cluster.refresh([topic], allow_auto_topic_creation=True)
             code = metadata.error_of(topic)
+            text = f"topic {topic!r}: {code.name}"
+            if code is ErrorCode.INVALID_REPLICATION_FACTOR and was_there:
+                # A broker that has just started has not heard of the topic, and would make it with too few others.
+                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, text)
             if code is not ErrorCode.NONE:
-                raise KafkaError(code, f"topic {topic!r}: {code.name}")
+                raise KafkaError(code, text)
             return len(metadata.partitions(topic))
 
         return await self.cluster.retrying(attempt)
