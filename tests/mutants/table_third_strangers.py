@@ -327,9 +327,9 @@ _CLIENT: Final = (
             "client.group:GroupMember.commit",
             """
             async with self._commits:
-                refused = await self.cluster.retrying(attempt, timeout_ms=timeout_ms)
+                return await self.cluster.retrying(attempt, timeout_ms=timeout_ms)
             """,
-            "refused = await self.cluster.retrying(attempt, timeout_ms=timeout_ms)",
+            "return await self.cluster.retrying(attempt, timeout_ms=timeout_ms)",
         ),
     ),
 )
