@@ -242,9 +242,7 @@ def test_a_member_that_is_told_to_stop_leaves_its_group(operator: Operator, numb
     [["describe", "nobody"], ["delete-offsets", "nobody", "-t", "shown"]],
 )
 def test_a_group_that_is_not_there_is_an_error_that_says_so(operator: Operator, words: list[str]) -> None:
-    assert operator.complaint("group", *words) == (
-        "There is no group nobody: `barnabas group list` shows those there are."
-    )
+    assert operator.complaint("group", *words) == ("There is no group nobody: `barnabas group list` shows the groups.")
 
 
 def test_the_cluster_its_directories_and_its_versions_are_told(operator: Operator) -> None:

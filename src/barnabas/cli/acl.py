@@ -16,7 +16,7 @@ from barnabas.model.cluster import host_address
 from barnabas.security.acl_words import OPERATIONS, operation_word, operations_of, resource_of, resource_word
 from barnabas.security.acls import Acl, AclFilter, Resource
 
-app = CommandGroup("Who may do what: ACLs.")
+app = CommandGroup("Access control lists (ACLs): which user may do what.")
 
 _HEADS: Final = ("resource", "permission", "principal", "host", "operation")
 
@@ -29,13 +29,18 @@ What = Annotated[
     ),
 ]
 Principals = Annotated[
-    list[str] | None, Option("--principal", metavar="User:NAME", help="By default User:*, all; may be repeated.")
+    list[str] | None,
+    Option("--principal", metavar="User:NAME", help="The user; may be repeated. By default User:*, all users."),
 ]
 Operations = Annotated[
     list[str] | None,
-    Option("--operation", metavar="OP", choices=tuple(OPERATIONS), help="By default all; may be repeated."),
+    Option(
+        "--operation", metavar="OP", choices=tuple(OPERATIONS), help="The operation; may be repeated. By default all."
+    ),
 ]
-Hosts = Annotated[list[str] | None, Option("--host", metavar="ADDRESS", help="By default any; may be repeated.")]
+Hosts = Annotated[
+    list[str] | None, Option("--host", metavar="ADDRESS", help="The client's address; may be repeated. By default any.")
+]
 
 
 def _resource(text: str) -> Resource:
@@ -62,13 +67,16 @@ def _show(bindings: list[Binding], output: Format) -> None:
 @app.command("list")
 def list_(
     what: Annotated[
-        str | None, Argument(metavar="RESOURCE", help="Only what concerns it: topic:NAME and so on; all by default.")
+        str | None,
+        Argument(metavar="RESOURCE", help="Only the ACLs that apply to it: topic:NAME and so on; all by default."),
     ] = None,
-    principal: Annotated[str | None, Option("--principal", metavar="User:NAME", help="Only of this one.")] = None,
+    principal: Annotated[
+        str | None, Option("--principal", metavar="User:NAME", help="Only the ACLs of this user.")
+    ] = None,
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """List ACLs: all, or those that concern a resource, by its name, its beginning or *."""
+    """List ACLs: all, or those that apply to a resource by its name, a prefix of it or *."""
     wanted = AclFilter(principal=principal)
     if what is not None:
         resource = _resource(what)
@@ -94,7 +102,7 @@ def _make(
         raise UsageError(f"--operation: {error}") from None
     for principal in principals or ():
         if ":" not in principal:
-            raise UsageError(f"--principal {principal}: a principal has a type and a name, such as User:{principal}.")
+            raise UsageError(f"--principal {principal}: a principal is a type and a name, such as User:{principal}.")
     bindings = [
         (resource, Acl(principal, host, operation, permission))
         for principal in principals or ("User:*",)
@@ -108,11 +116,11 @@ def _make(
 
 
 def _address(text: str) -> str:
-    """The form in which brokers compare addresses; a host name or a network would match no client."""
+    """The form in which brokers compare addresses. A host name or a network is refused: it would match no client."""
     try:
         return text if text == "*" else host_address(str(ip_address(text)))
     except ValueError:
-        raise UsageError(f"--host {text}: it takes one IP address, or * for any.") from None
+        raise UsageError(f"--host {text}: expected one IP address, or * for any.") from None
 
 
 @app.command("allow")
@@ -137,25 +145,34 @@ def deny(
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Deny principals operations on a resource, whoever allows them."""
+    """Deny principals operations on a resource, even where another ACL allows them."""
     _make(Permission.DENY, what, principals, operations, hosts, at, output)
 
 
 @app.command("remove")
 def remove(
     what: What,
-    principal: Annotated[str | None, Option("--principal", metavar="User:NAME", help="Only of this one.")] = None,
-    operation: Annotated[
-        str | None, Option("--operation", metavar="OP", choices=tuple(OPERATIONS), help="Only of this one.")
+    principal: Annotated[
+        str | None, Option("--principal", metavar="User:NAME", help="Only the ACLs of this user.")
     ] = None,
-    host: Annotated[str | None, Option("--host", metavar="ADDRESS", help="Only of this one.")] = None,
+    operation: Annotated[
+        str | None,
+        Option("--operation", metavar="OP", choices=tuple(OPERATIONS), help="Only the ACLs of this operation."),
+    ] = None,
+    host: Annotated[str | None, Option("--host", metavar="ADDRESS", help="Only the ACLs of this address.")] = None,
     permission: Annotated[
-        str | None, Option("--permission", metavar="P", choices=("allow", "deny"), help="Only of these.")
+        str | None,
+        Option(
+            "--permission",
+            metavar="P",
+            choices=("allow", "deny"),
+            help="Only the ACLs that allow, or only those that deny.",
+        ),
     ] = None,
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Remove a resource's ACLs, and show which they were."""
+    """Remove a resource's ACLs, and show the removed ones."""
     resource = _resource(what)
     wanted = AclFilter(
         *resource,

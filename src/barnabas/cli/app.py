@@ -17,16 +17,16 @@ from barnabas.cli.command import Command, CommandGroup, Late, RawCommand
 from barnabas.cli.output import CommandError, Exit, UsageError, complain, discard, reason
 
 SERVERS: Final = ("broker", "coordinator")
-"""They set up the garbage collector and logging themselves."""
+"""These commands set up the garbage collector and logging themselves."""
 UNLOGGED: Final = ("up", "status", "down")
-"""They log nothing, so they do not import ``logging``, which is a sixth of their start."""
+"""These commands log nothing. Without the import of ``logging`` they start in five sixths of the time."""
 
 
 KAFKA_TOOL: Final = "Kafka's own tool of this name: its flags, its output."
 
 
 class _Root(CommandGroup):
-    """All commands, and Kafka's tools, which the help does not list."""
+    """All commands and Kafka's tools; the help does not list the tools."""
 
     def find(self, name: str) -> Command | CommandGroup | None:
         if name.startswith("kafka-"):
@@ -66,31 +66,31 @@ for _name, _place, _help in (
     ("topic", "topic:app", "Topics, their partitions' offsets, and deleting records."),
     ("produce", "records:produce", "Write records, from lines of the standard input."),
     ("consume", "records:consume", "Read records."),
-    ("group", "group:app", "Consumer groups, how far they have read, and where they go on."),
-    ("transaction", "transaction:app", "Transactions: what is open, what hangs, and its end."),
-    ("user", "user:app", "Users that log in by SCRAM."),
-    ("token", "token:app", "Delegation tokens: made, renewed and ended."),
+    ("group", "group:app", "Consumer groups: their members, their lag, and resetting their offsets."),
+    ("transaction", "transaction:app", "Transactions: list open and hanging ones, and end them."),
+    ("user", "user:app", "Users who log in by SCRAM."),
+    ("token", "token:app", "Delegation tokens: create, renew and expire them."),
     ("config", "config:app", "Configurations of topics and brokers."),
-    ("acl", "acl:app", "Who may do what: ACLs."),
-    ("quota", "quota:app", "How much clients may do: quotas."),
+    ("acl", "acl:app", "Access control lists (ACLs): which user may do what."),
+    ("quota", "quota:app", "Quotas: limits on what clients may send and ask for."),
     ("partition", "partition:app", "Leaders, replicas and elections of partitions."),
     ("reassign", "reassign:app", "Move partitions to other brokers."),
     ("log", "log:app", "Brokers' files and log directories."),
-    ("metrics", "metrics:metrics", "What the brokers count and measure, as Prometheus reads it."),
+    ("metrics", "metrics:metrics", "The brokers' metrics, in Prometheus's text format."),
     ("cluster", "cluster_info:app", "The cluster as a whole."),
     ("api-versions", "cluster_info:api_versions", "Which requests brokers answer, in which versions."),
     ("features", "cluster_info:features", "The features that brokers support, and their levels."),
-    ("perf", "perf:app", "How fast the cluster is, as clients see it."),
-    ("zk", "zk:app", "The znodes: read, write, watch, move and check them."),
-    ("rehearse", "rehearse:rehearse_", "What a fault or a step would do, tried on a copy of the znodes."),
+    ("perf", "perf:app", "Measure how fast clients write to the cluster and read from it."),
+    ("zk", "zk:app", "The znodes in ZooKeeper: read, write, watch, move and check them."),
+    ("rehearse", "rehearse:rehearse_", "Try a fault or an operation on a copy of the znodes, and show its effect."),
     ("sim", "sim:app", "The simulated cluster."),
     ("spark", "spark:app", "Jobs on topics, archives and log directories."),
-    ("judge", "judge:app", "A verdict on any broker that speaks Kafka, by what its clients saw."),
-    ("bench", "bench:app", "Side by side with Apache Kafka, in one run."),
+    ("judge", "judge:app", "Check whether a Kafka cluster keeps its promises, by a history of what its clients saw."),
+    ("bench", "bench:app", "Measure Barnabas and Apache Kafka side by side, in one run."),
     ("demo", "demo.main:demo", "Real records through brokers that are killed, into Spark; then an audit."),
-    ("broker", "process:broker", "One broker in the foreground, by Kafka's server.properties."),
-    ("coordinator", "process:coordinator", "The embedded ZooKeeper-compatible server, in the foreground."),
-    ("completion", "completion:completion", "What makes a shell complete these commands."),
+    ("broker", "process:broker", "Run one broker in the foreground, configured by Kafka's server.properties."),
+    ("coordinator", "process:coordinator", "Run the embedded ZooKeeper-compatible server in the foreground."),
+    ("completion", "completion:completion", "Print the script by which a shell completes these commands."),
 ):
     ROOT.add(_name, Late(f"barnabas.cli.{_place}", _help))
 
@@ -105,7 +105,7 @@ def run(arguments: Sequence[str]) -> int:
     debug = bool(os.environ.get("BARNABAS_DEBUG"))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a group's name may have letters that the locale has not
+            stream.reconfigure(errors="backslashreplace")  # a group's name may have letters that the locale lacks
     failure = None
     try:
         _check_words(arguments)
@@ -123,7 +123,7 @@ def run(arguments: Sequence[str]) -> int:
     except CommandError as error:
         code, failure = error.exit_code, error
     except BrokenPipeError:
-        code = 0  # whoever read our output has enough
+        code = 0  # the reader of our output, such as `head`, has closed the pipe
     except Exception as error:
         if debug:
             raise
@@ -133,7 +133,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _ended(code: int, failure: CommandError | None) -> int:
-    """Shows what was printed, then why the command failed. Returns the exit code."""
+    """Flushes the standard output, then reports the failure on the standard error. Returns the exit code."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -149,8 +149,8 @@ def _check_words(words: Sequence[str]) -> None:
     for word in words:
         try:
             word.encode()
-        except UnicodeEncodeError:  # Python's mark of bytes that it could not read
-            raise UsageError(f"{word!r} is no text in {sys.getfilesystemencoding()}.") from None
+        except UnicodeEncodeError:  # Python keeps bytes that it could not decode as surrogates
+            raise UsageError(f"{word!r} is not valid {sys.getfilesystemencoding()}.") from None
 
 
 def _log_to_stderr(debug: bool) -> None:
@@ -161,7 +161,7 @@ def _log_to_stderr(debug: bool) -> None:
 
 
 def told(error: Exception) -> CommandError:
-    """What an error says in a sentence, and the exit code."""
+    """An error as a sentence, with the exit code."""
     from barnabas.model.errors import ConfigError, KafkaError
 
     if isinstance(error, KafkaError):
@@ -171,10 +171,11 @@ def told(error: Exception) -> CommandError:
     if isinstance(error, ConfigError):
         return CommandError(str(error), 2)
     if isinstance(error, OSError | ValueError) and type(error).__module__ != "builtins":
-        # WireError, ConnectionLost: their text begins a sentence. Errors of other libraries may have a name only.
+        # The text of WireError and ConnectionLost is a sentence. Another library's error may have no text: its name is
+        # shown.
         return CommandError(f"{str(error).rstrip('.') or type(error).__name__}.")
     if isinstance(error, OSError):
         if error.errno == errno.EBADF:
             return CommandError("The standard input or the standard output is closed.")
         return CommandError(f"{reason(error)}.")
-    return CommandError(f"An unforeseen failure: {error!r}. Set BARNABAS_DEBUG=1 to see where.")
+    return CommandError(f"Unexpected failure: {error!r}. Set BARNABAS_DEBUG=1 to see where.")

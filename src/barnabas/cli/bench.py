@@ -1,4 +1,4 @@
-"""The commands of ``barnabas bench``, and how their figures are shown."""
+"""The commands of ``barnabas bench``, and the table of their figures."""
 
 from __future__ import annotations
 
@@ -25,26 +25,31 @@ class _OnLinux(CommandGroup):
 
     def run(self, path: str, words: Sequence[str]) -> int:
         if sys.platform != "linux" and words and not set(HELP_FLAGS).intersection(words):
-            raise UsageError(f"{path} runs on Linux only: it counts the CPU of processes by what /proc says of them.")
+            raise UsageError(f"{path} runs on Linux only: it reads the CPU time of processes from /proc.")
         try:
             return super().run(path, words)
         except BenchError as error:
             raise CommandError(str(error)) from error
 
 
-app = _OnLinux("Side by side with Apache Kafka 3.9.2, in one run.")
+app = _OnLinux("Measure Barnabas and Apache Kafka 3.9.2 side by side, in one run.")
 
 
-Rounds = Annotated[int, Option("--rounds", min=1, help="Interleaved pairs; the median of their ratios counts.")]
-WarmUp = Annotated[float, Option("--warm-up", min=0, help="Seconds of load before anything counts.")]
+Rounds = Annotated[
+    int,
+    Option(
+        "--rounds", min=1, help="Rounds: each measures both, one after the other. The median of their ratios counts."
+    ),
+]
+WarmUp = Annotated[float, Option("--warm-up", min=0, help="Seconds of load before the measurement starts.")]
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Where a command measures, and how it shows its figures."""
+    """The directory in which a command measures, and the format of its figures."""
 
     directory: Annotated[
-        Path | None, Option("--dir", help="Where both keep their logs; a temporary one by default.")
+        Path | None, Option("--dir", help="Where both keep their logs; by default a temporary directory.")
     ] = None
     output: OutputFormat = Format.text
 
@@ -79,13 +84,13 @@ class Bench:
         print_table(("figure", "unit", ours, theirs, "ratio", "aim", ""), rows)
 
     def measure(self, measured: Callable[[Path], list[Figure]], **names: str) -> None:
-        """Shows what is `measured` in the place, when all that was started there has ended."""
+        """Runs `measured` in the directory; shows its figures once all that it started has ended."""
         with self.place() as place:
             figures = measured(place)
         self.show(figures, **names)
 
     def beside(self, measured: Callable[[tuple[Subject, Subject], int], list[Figure]], rounds: int) -> None:
-        """Shows what is `measured` of one broker of each kind."""
+        """Runs `measured` on one broker of each kind, and shows its figures."""
         with self.place() as place, both(place) as subjects:
             figures = measured(subjects, rounds)
         self.show(figures)
@@ -114,7 +119,7 @@ def latency_command(rounds: Rounds = 5, bench: Bench = HERE) -> None:
 
 @app.command("start")
 def start_command(rounds: Rounds = 5, brokers: Annotated[int, Option("-n", min=1)] = 1, bench: Bench = HERE) -> None:
-    """From nothing to a broker that answers, coordination included."""
+    """The time from nothing to a broker that answers, coordination included."""
     bench.measure(lambda place: measure_start(place, rounds, brokers))
 
 
@@ -134,7 +139,7 @@ def all_command(rounds: Rounds = 5, bench: Bench = HERE) -> None:
 @app.command("zookeeper")
 def zookeeper_command(
     rounds: Rounds = 5,
-    seconds: Annotated[float, Option("--seconds", min=0.2, help="How long each load lasts in a round.")] = 2.0,
+    seconds: Annotated[float, Option("--seconds", min=0.2, help="Seconds of each load in a round.")] = 2.0,
     warm_up: WarmUp = 40.0,
     bench: Bench = HERE,
 ) -> None:
@@ -152,10 +157,10 @@ def groups_command(
     rounds: Rounds = 3,
     groups: Annotated[int, Option("--groups", min=1)] = 100,
     members: Annotated[int, Option("--members", min=1, help="Of each group.")] = 4,
-    seconds: Annotated[float, Option("--seconds", min=1, help="How long a round lasts.")] = 20.0,
+    seconds: Annotated[float, Option("--seconds", min=1, help="Seconds of a round.")] = 20.0,
     bench: Bench = HERE,
 ) -> None:
-    """A new group's first record on a fresh cluster; heartbeats of many groups that rebalance; memory."""
+    """Consumer groups: a new group's first record on a fresh cluster; CPU while many groups rebalance; memory."""
     from barnabas.bench.groups import measure
 
     bench.measure(lambda place: measure(place, rounds, groups, members, seconds))
@@ -176,9 +181,9 @@ def controller_command(
 @app.command("replication")
 def replication_command(
     rounds: Rounds = 5,
-    megabytes: Annotated[int, Option("--megabytes", min=1, help="Of 1 KB records in a round.")] = 400,
+    megabytes: Annotated[int, Option("--megabytes", min=1, help="MB of 1 KB records in a round.")] = 400,
     requests: Annotated[
-        int, Option("--requests", min=100, help="Of one record each time; five times a round.")
+        int, Option("--requests", min=100, help="Produce requests of one record each; five times a round.")
     ] = 10_000,
     warm_up: WarmUp = 40.0,
     bench: Bench = HERE,
@@ -192,17 +197,21 @@ def replication_command(
 @app.command("shapes")
 def shapes_command(
     rounds: Rounds = 1,
-    seconds: Annotated[float, Option("--seconds", min=0.5, help="How long each shape is sent in a round.")] = 3.0,
+    seconds: Annotated[
+        float, Option("--seconds", min=0.5, help="Seconds for which each shape is sent in a round.")
+    ] = 3.0,
     warm_up: WarmUp = 30.0,
-    only: Annotated[str, Option("--only", help="Shapes with this in their name; all by default.")] = "",
+    only: Annotated[str, Option("--only", help="Only shapes with this text in their name; all by default.")] = "",
     bench: Bench = HERE,
 ) -> None:
-    """Produces as clients shape them: partitions a request, leaders, keys, compression, paced: CPU, p50, p99."""
+    """Produce requests in clients' shapes (partitions a request, leaders, keys, compression, pace): CPU, p50, p99."""
     from barnabas.bench import shapes
 
     wanted = [shape for shape in shapes.SHAPES if only in shape.name]
     if not wanted:
-        raise UsageError(f"--only: no shape has {only!r} in it; there are {'; '.join(s.name for s in shapes.SHAPES)}.")
+        raise UsageError(
+            f"--only: no shape's name contains {only!r}; the shapes are {'; '.join(s.name for s in shapes.SHAPES)}."
+        )
     bench.measure(lambda place: shapes.measure(place, wanted, rounds, seconds, warm_up))
 
 
@@ -213,15 +222,18 @@ def clients_command(
     client: Annotated[
         list[str] | None, Option("--client", help="librdkafka, Java or franz-go; may be repeated, all by default.")
     ] = None,
-    only: Annotated[str, Option("--only", help="Loads with this in their name; all by default.")] = "",
+    only: Annotated[str, Option("--only", help="Only loads with this text in their name; all by default.")] = "",
     bench: Bench = HERE,
 ) -> None:
-    """Java's client, franz-go and librdkafka on 64 partitions: fast, in transactions, paced, and reading; CPU, rate."""
+    """Java's client, franz-go and librdkafka on 64 partitions: flat out, in transactions, paced, and reading; CPU,
+    rate."""
     from barnabas.bench import clients
 
     loads = [load for load in clients.LOADS if only in load.name]
     if not loads:
-        raise UsageError(f"--only: no load has {only!r} in it; there are {'; '.join(x.name for x in clients.LOADS)}.")
+        raise UsageError(
+            f"--only: no load's name contains {only!r}; the loads are {'; '.join(x.name for x in clients.LOADS)}."
+        )
     bench.measure(lambda place: clients.measure(place, clients.clients(client or []), loads, rounds, warm_up))
 
 
@@ -229,19 +241,20 @@ def clients_command(
 def metrics_command(
     rounds: Rounds = 5,
     requests: Annotated[
-        int, Option("--requests", min=100, help="Of one record each time, over each connection.")
+        int, Option("--requests", min=100, help="Produce requests of one record each, over each connection.")
     ] = 10_000,
     warm_up: WarmUp = 20.0,
     bench: Bench = HERE,
 ) -> None:
-    """What it costs that metrics are read each second: latency, rate, CPU; at rest beside a cluster without."""
+    """The cost of reading metrics each second: latency, rate, CPU; at rest, beside a cluster whose metrics nobody
+    reads."""
     from barnabas.bench import metrics
 
     names = {"theirs": metrics.OTHER, "ours": metrics.OURS}
     bench.measure(lambda place: metrics.measure(place, rounds, requests, warm_up), **names)
 
 
-Gigabytes = Annotated[float, Option("--gigabytes", min=0.01, help="How large the log is.")]
+Gigabytes = Annotated[float, Option("--gigabytes", min=0.01, help="The log's size in GB.")]
 
 
 @app.command("catch-up")
@@ -263,8 +276,8 @@ def recovery_command(rounds: Rounds = 3, gigabytes: Gigabytes = 5, bench: Bench 
 @app.command("idle")
 def idle_command(
     rounds: Rounds = 5,
-    partitions: Annotated[int, Option("--partitions", min=20, help="On each of the three brokers.")] = 2000,
-    seconds: Annotated[float, Option("--seconds", min=1, help="How long each round is.")] = 10.0,
+    partitions: Annotated[int, Option("--partitions", min=20, help="Partitions on each of the three brokers.")] = 2000,
+    seconds: Annotated[float, Option("--seconds", min=1, help="Seconds of each round.")] = 10.0,
     bench: Bench = HERE,
 ) -> None:
     """Three brokers with many partitions that nobody uses: CPU and memory of one."""
@@ -273,7 +286,7 @@ def idle_command(
     bench.measure(lambda place: replication.measure_idle(place, rounds, partitions, seconds))
 
 
-Plots = Annotated[Path | None, Option("--plots", help="A directory for pictures (SVG) and what they were drawn from.")]
+Plots = Annotated[Path | None, Option("--plots", help="A directory for pictures (SVG) and their figures.")]
 
 
 @app.command("growth")
@@ -283,10 +296,12 @@ def growth_command(
         Option("--axis", help="record-size, batch-size, clients, replication-factor, partitions; all by default."),
     ] = None,
     rounds: Rounds = 3,
-    seconds: Annotated[float, Option("--seconds", min=0.1, help="How long each point is loaded a round.")] = 1.5,
+    seconds: Annotated[float, Option("--seconds", min=0.1, help="Seconds of load for each point in a round.")] = 1.5,
     warm_up: WarmUp = 30.0,
     plots: Plots = None,
-    redraw: Annotated[bool, Option("--redraw", help="Measure nothing: draw what is there in --plots.")] = False,
+    redraw: Annotated[
+        bool, Option("--redraw", help="Measure nothing: draw the pictures anew from the figures in --plots.")
+    ] = False,
     bench: Bench = HERE,
 ) -> None:
     """Throughput and CPU against record size, batch size, clients, replication factor and partitions."""
@@ -294,10 +309,10 @@ def growth_command(
 
     unknown = sorted(set(axis or ()) - set(growth.AXES))
     if unknown:
-        raise UsageError(f"--axis: {', '.join(unknown)}; there are {', '.join(growth.AXES)}.")
+        raise UsageError(f"--axis: there is no {', '.join(unknown)}; the axes are {', '.join(growth.AXES)}.")
     if redraw:
         if plots is None:
-            raise UsageError("--redraw needs --plots DIR with what was measured.")
+            raise UsageError("--redraw needs --plots DIR, the directory with the figures.")
         grown = growth.read(plots / growth.RESULTS)
         growth.write(grown, plots)
     else:
@@ -305,7 +320,7 @@ def growth_command(
         with bench.place() as place:
             for curve in growth.measure(place, axis or list(growth.AXES), rounds, seconds, warm_up):
                 grown.append(curve)
-                if plots is not None:  # axis by axis: what is measured stays when a later one fails
+                if plots is not None:  # axis by axis: a measured axis stays on disk when a later one fails
                     growth.write([curve], plots)
     bench.show([figure for curve in grown for figure in curve.figures()])
 
@@ -314,9 +329,11 @@ def growth_command(
 def security_command(
     rounds: Rounds = 3,
     arrivals: Annotated[
-        int, Option("--arrivals", min=16, help="Connections that are let in and hang up, in a round.")
+        int, Option("--arrivals", min=16, help="Connections that log in and close, in a round.")
     ] = 1000,
-    records: Annotated[int, Option("--records", min=0, help="Of 1 KB, in a round; 0: arrivals alone.")] = 400_000,
+    records: Annotated[
+        int, Option("--records", min=0, help="Records of 1 KB in a round; 0: connections alone.")
+    ] = 400_000,
     bench: Bench = HERE,
 ) -> None:
     """TLS, mTLS, SCRAM and PLAIN over TLS: broker CPU per GB of records, and of one handshake or login."""
@@ -333,26 +350,33 @@ def security_command(
 def spark_command(
     rounds: Rounds = 5,
     records: Annotated[
-        int, Option("--records", min=1000, help="Records of 100 B; of larger ones fewer, to write a third.")
+        int,
+        Option(
+            "--records",
+            min=1000,
+            help="Records of 100 B to read; fewer of larger records, and a third of them to write.",
+        ),
     ] = 3_000_000,
     case: Annotated[
         list[str] | None, Option("--case", help="batch-100, write-100, land-100, ..; all by default.")
     ] = None,
     real_time: Annotated[
-        bool, Option("--real-time", help="Instead: round trips through the official connector's real-time mode.")
+        bool, Option("--real-time", help="Measure instead round trips through the official connector's real-time mode.")
     ] = False,
-    trips: Annotated[int, Option("--trips", min=10, help="Of one record, in a round of --real-time.")] = 500,
+    trips: Annotated[
+        int, Option("--trips", min=10, help="Round trips of one record, in a round of --real-time.")
+    ] = 500,
     plots: Plots = None,
     bench: Bench = HERE,
 ) -> None:
-    """The Spark source and sink beside the official connector: rows a second of CPU, and of the clock."""
+    """The Spark source and sink beside the official connector: rows per second of CPU, and per second of the clock."""
     from barnabas.bench import spark, spark_real_time
 
     unknown = sorted(set(case or ()) - set(spark.CASES))
     if unknown:
-        raise UsageError(f"--case: {', '.join(unknown)}; there are {', '.join(spark.CASES)}.")
+        raise UsageError(f"--case: there is no {', '.join(unknown)}; the cases are {', '.join(spark.CASES)}.")
     if real_time and (case or plots):
-        raise UsageError("--real-time has neither cases nor plots.")
+        raise UsageError("--real-time cannot be combined with --case or --plots.")
     if real_time:
         bench.measure(lambda place: spark_real_time.measure(place, rounds, trips))
         return

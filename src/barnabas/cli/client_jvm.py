@@ -1,9 +1,9 @@
 """Settings that Kafka's operators give to a client's JVM rather than in its properties, by ``KAFKA_OPTS``.
 
 ``-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls`` lists the URLs that OAUTHBEARER may use. If it is set, a list in
-the properties is ignored, as in Kafka: so nobody who may set all of a client's properties can make it read files or
-call internal addresses (CVE-2025-27817). ``-Djava.security.auth.login.config`` names a JAAS file, whose section
-``KafkaClient`` is the client's login if the properties have none (``JaasContext.loadClientContext``).
+the properties is ignored, as in Kafka: a person who may set all of a client's properties can still not make it read
+files or call internal addresses (CVE-2025-27817). ``-Djava.security.auth.login.config`` names a JAAS file, whose
+section ``KafkaClient`` is the client's login if the properties have none (``JaasContext.loadClientContext``).
 ``-Dorg.apache.kafka.disallowed.login.modules`` lists login modules that are refused, whatever the properties say.
 """
 
@@ -20,7 +20,7 @@ _SECTION: Final = "KafkaClient"
 
 
 def with_kafka_opts(settings: Mapping[str, str]) -> dict[str, str]:
-    """Client properties with what the environment says beside them. Raises `ConfigError`."""
+    """Client properties with the settings of ``KAFKA_OPTS`` applied to them. Raises `ConfigError`."""
     options = kafka_opts()
     if not options or not settings.get("security.protocol", "").upper().startswith("SASL"):
         return dict(settings)
@@ -53,7 +53,7 @@ def _of_section(path: str) -> str:
         raise ConfigError(f"{JAAS_FILE} {path} cannot be read ({error}).") from None
     if len(modules) != 1:
         raise ConfigError(
-            f"{JAAS_FILE} {path} has {len(modules)} login modules in a section {_SECTION}, and sasl.jaas.config is not "
-            "set: it takes one."
+            f"{JAAS_FILE} {path} has {len(modules)} login modules in its section {_SECTION}; it must have one, as "
+            "sasl.jaas.config is not set."
         )
     return modules[0].text

@@ -1,7 +1,7 @@
 """``barnabas up``, ``status`` and ``down``: a cluster on this machine, in the background.
 
-They import no more than they need: the start of a cluster is measured from the first instruction of `up`, and its
-processes begin only after these imports.
+They import no more than they need: the cluster's processes begin only after these imports, so each import delays its
+start.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def up(
-    n: Annotated[int | None, Option("-n", metavar="N", help="How many brokers; 3 for a new cluster.")] = None,
+    n: Annotated[int | None, Option("-n", metavar="N", help="The number of brokers; 3 for a new cluster.")] = None,
     base_port: Annotated[
         int | None, Option("--base-port", metavar="P", help="Brokers on P, P+1, ..; free ports by default.")
     ] = None,
@@ -29,10 +29,14 @@ def up(
         str | None, Option("--zookeeper", metavar="H:P,..", help="Use this ZooKeeper and start no coordinator.")
     ] = None,
     config: Annotated[
-        list[str] | None, Option("--config", metavar="K=V", help="A broker configuration; may be repeated.")
+        list[str] | None, Option("--config", metavar="K=V", help="A configuration of the brokers; may be repeated.")
     ] = None,
     secure: Annotated[
-        bool, Option("--secure", help="TLS, users and ACLs, with an authority of its own; see docs/security.md.")
+        bool,
+        Option(
+            "--secure",
+            help="With TLS, users and ACLs, and a certificate authority of the cluster's own; see docs/security.md.",
+        ),
     ] = False,
     directory: Directory = None,
     output: OutputFormat = Format.text,
@@ -56,13 +60,13 @@ def up(
         print(f"ready in {took:.2f} s; bootstrap servers: {state.bootstrap}")
         view = view_address(state, controller)
         if view is not None:
-            print(f"to be seen at {view}")
+            print(f"the view: {view}")
         if state.security:
             _print_profiles(state.security)
 
 
 def _print_profiles(security: str) -> None:
-    """What clients need, and where it is: the client's password is shown, the administrator's is not."""
+    """Prints the clients' properties and their files. The client's password is shown, the administrator's is not."""
     from barnabas.cli import secured
 
     files = secured.profiles(security)
@@ -109,7 +113,7 @@ def _word(process: StartedProcess, more: str) -> str:
 
 
 def status(directory: Directory = None, output: OutputFormat = Format.text) -> None:
-    """Show a cluster's processes and its partitions' health; exit 1 when not all is well."""
+    """Show a cluster's processes and its partitions' health; exit with 1 when there is trouble."""
     from barnabas.cli.local_state import cluster_in
     from barnabas.cli.status import AT_MIN_ISR, examine
 
@@ -136,7 +140,7 @@ def status(directory: Directory = None, output: OutputFormat = Format.text) -> N
                 ],
             )
         told = (status.get("records_checked_by") for status in statuses.values() if status)
-        for checked_by in dict.fromkeys(filter(None, told)):  # a broker of an older version does not say it
+        for checked_by in dict.fromkeys(filter(None, told)):  # a broker of an older version does not report it
             print(f"records are checked by {checked_by}")
     if not examined.healthy:
         raise Exit(1)

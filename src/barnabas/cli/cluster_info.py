@@ -18,7 +18,7 @@ from barnabas.wire.messages import APIS
 app = CommandGroup("The cluster as a whole.")
 
 Brokers = Annotated[
-    list[int] | None, Option("--broker", metavar="ID", help="Of these; may be repeated.", complete="broker")
+    list[int] | None, Option("--broker", metavar="ID", help="Only these brokers; may be repeated.", complete="broker")
 ]
 
 
@@ -73,7 +73,7 @@ def info(at: Reach = HERE, output: OutputFormat = Format.text) -> None:
 
 
 def api_versions(brokers: Brokers = None, at: Reach = HERE, output: OutputFormat = Format.text) -> None:
-    """Show which requests brokers answer, in which versions, beside those of this client."""
+    """Show which requests brokers answer and in which versions, beside this client's versions."""
     outcomes = with_admin(at, lambda admin: admin.api_versions(brokers))
     found, failed = sorted_out(outcomes)
     if output is Format.json:
@@ -119,13 +119,19 @@ def _range(versions: VersionRange | None) -> str | None:
 
 def features(
     upgrade: Annotated[
-        list[str] | None, Option("--upgrade", metavar="NAME=LEVEL", help="Raise it; may be repeated.")
+        list[str] | None,
+        Option("--upgrade", metavar="NAME=LEVEL", help="Raise this feature to the level; may be repeated."),
     ] = None,
     downgrade: Annotated[
-        list[str] | None, Option("--downgrade", metavar="NAME=LEVEL", help="Lower it, 0 removes it; may be repeated.")
+        list[str] | None,
+        Option(
+            "--downgrade", metavar="NAME=LEVEL", help="Lower this feature to the level, 0 removes it; may be repeated."
+        ),
     ] = None,
-    unsafe: Annotated[bool, Option("--unsafe", help="Downgrade although what is stored may be lost.")] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Only ask whether it could be done.")] = False,
+    unsafe: Annotated[bool, Option("--unsafe", help="Downgrade even if stored data may be lost.")] = False,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Change nothing: ask the controller whether it would accept the change.")
+    ] = False,
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
@@ -137,7 +143,7 @@ def features(
         return
     versions, failed = sorted_out(with_admin(at, lambda admin: admin.api_versions()))
     if not versions:
-        raise CommandError("No broker told its features: see `barnabas status`.")
+        raise CommandError("No broker answered with its features: see `barnabas status`.")
     rows = _features(versions)
     if output is Format.json:
         print_json(rows)
@@ -164,7 +170,8 @@ def _levels(
 
 
 def _features(versions: Mapping[int, BrokerVersions]) -> list[dict[str, Any]]:
-    """Every feature: what all brokers support, and what the newest of them says is finalized."""
+    """Every feature: the levels that all brokers support, and the finalized level as the broker with the highest epoch
+    reports it."""
     newest = max(versions.values(), key=lambda broker: broker.finalized_features_epoch)
     names = {*newest.finalized_features, *(name for broker in versions.values() for name in broker.supported_features)}
     rows = []

@@ -6,9 +6,10 @@
     def delete(names: Names, force: Annotated[bool, Option("-f", "--force", help="Do not ask.")] = False) -> None:
         \"\"\"Delete topics and their records.\"\"\"
 
-A parameter's type says how its words are read: bool is a flag, a list may be repeated, an Enum has choices, a default
-makes it optional. The parser (argparse's), the help, the shells' completion (`barnabas.cli.completion`) and the
-reference in ``docs/commands.md`` are made from it. A group imports its modules when they are used.
+A parameter's type decides how its words are read: a bool is a flag, a list may be repeated, an Enum has choices, and a
+default makes the parameter optional. The parser (argparse's), the help, the shells' completion
+(`barnabas.cli.completion`) and the reference in ``docs/commands.md`` are made from it. A group imports a command's
+module at its first use.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from barnabas.cli.output import Exit, UsageError
 
 HELP_FLAGS: Final = ("-h", "--help")
 WIDTH_MAX: Final = 100
-"""How wide help is, where nobody says that the terminal is narrower."""
+"""The help's width; less in a narrower terminal."""
 _WIDTH_MIN: Final = 40
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -96,7 +97,7 @@ class Parameter:
 
     @property
     def shown(self) -> str:
-        """Its flags and what follows them, as help shows it."""
+        """The flags and the value's name, as the help shows them."""
         if self.positional:
             return self.metavar
         return ", ".join(self.spec.flags) + ("" if self.is_flag else f" {self.metavar}")
@@ -112,7 +113,7 @@ class Parameter:
         return " ".join(words)
 
     def read(self, text: str) -> Any:
-        """Reads one word as a value. Raises `argparse.ArgumentTypeError`, whose text ends a sentence."""
+        """Reads one word as a value. Raises `argparse.ArgumentTypeError`, whose text completes "argument X: ..."."""
         if self.choices:
             if text not in self.choices:
                 raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(self.choices)}")
@@ -145,7 +146,7 @@ class Parameter:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises usage errors as `UsageError`."""
+    """argparse's parser; it raises `UsageError` instead of exiting."""
 
     def error(self, message: str) -> Any:
         raise UsageError(
@@ -168,11 +169,12 @@ class Command:
     def parameters(self) -> list[Parameter]:
         found = [parameter for _, parameters in self._declared() for parameter in parameters]
         names = [parameter.name for parameter in found]
-        assert len({*names}) == len(names), f"{self.function.__name__} has a parameter's name twice: {names}"
+        assert len({*names}) == len(names), f"{self.function.__name__} has two parameters of one name: {names}"
         return found
 
     def _declared(self) -> Iterator[tuple[type | None, list[Parameter]]]:
-        """The function's parameters: one with None, or a dataclass with a parameter for each of its fields."""
+        """The function's parameters, in order: each by itself with None, or a dataclass with a parameter for each
+        field."""
         hints = get_type_hints(self.function, include_extras=True)
         for name, parameter in inspect.signature(self.function).parameters.items():
             if get_origin(hints[name]) is Annotated:
@@ -195,7 +197,7 @@ class Command:
             print(self.help_text(path, help_width()))
             return 0
         named = vars(parser.parse_args([*options, "--", *places] if places else options))
-        # argparse makes an empty list where an optional list of words is left out; functions expect None.
+        # argparse gives an empty list for an optional list of words that was left out; functions expect None.
         named.update(
             dict.fromkeys(parameter.name for parameter in parameters if parameter.many and not named[parameter.name])
         )
@@ -227,7 +229,7 @@ class Command:
 
 
 class RawCommand(Command):
-    """A function that reads its words by itself, and has its own help."""
+    """A function that parses its words and prints its help itself."""
 
     def __init__(self, function: Callable[[list[str]], int], help: str) -> None:
         self.function = function
@@ -278,7 +280,7 @@ class CommandGroup:
         return entry.load() if isinstance(entry, Late) else entry
 
     def completions(self) -> Iterator[tuple[str, str]]:
-        """The names of its commands, and what each is."""
+        """The names of its commands, each with its first line of help."""
         return ((name, entry.summary) for name, entry in self.entries.items())
 
     def run(self, path: str, words: Sequence[str]) -> int:
@@ -305,7 +307,7 @@ class CommandGroup:
         return "\n\n".join([about, _listed("Commands", commands, width), _listed("Options", options, width)])
 
     def options(self) -> list[tuple[str, str]]:
-        """What the group takes in place of a command."""
+        """The options that the group takes in place of a command."""
         return []
 
     def walk(self, path: str) -> Iterator[tuple[str, Command | CommandGroup]]:
@@ -319,11 +321,12 @@ class CommandGroup:
                 yield f"{path} {name}", found
 
 
-_HELP_ROW: Final = (", ".join(HELP_FLAGS), "Show this and exit.")
+_HELP_ROW: Final = (", ".join(HELP_FLAGS), "Show this help and exit.")
 
 
 def _sorted(words: Sequence[str], valued: set[str]) -> tuple[list[str], list[str]]:
-    """Options and positional words. A value that begins with a dash is joined to its flag, as argparse wants it."""
+    """Options and positional words, apart. A value that begins with a dash is joined to its flag, as argparse
+    requires."""
     options: list[str] = []
     places: list[str] = []
     left = iter(words)
@@ -351,12 +354,12 @@ def _wants_value(word: str, valued: set[str]) -> bool:
 
 
 def help_width() -> int:
-    """As COLUMNS or the terminal says, within reason."""
+    """The width that COLUMNS or the terminal gives, within bounds."""
     return max(_WIDTH_MIN, min(WIDTH_MAX, shutil.get_terminal_size((WIDTH_MAX, 0)).columns))
 
 
 def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    """A word that is longer than a line stays whole, for it may be a name to copy."""
+    """A word longer than a line stays whole: it may be a name to copy."""
     return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent, break_long_words=False)
 
 
@@ -365,7 +368,7 @@ def _paragraphs(text: str, width: int) -> str:
 
 
 def _listed(title: str, rows: Sequence[tuple[str, str]], width: int) -> str:
-    """Two columns under a title."""
+    """A title, and below it two columns."""
     left = min(width // 2 - 14, max(len(first) for first, _ in rows)) + 4
     lines = [f"{title}:"]
     for first, second in rows:

@@ -1,7 +1,7 @@
 """``barnabas completion``: scripts for bash, zsh and fish that complete commands, options and the cluster's names.
 
-A shell asks ``barnabas __complete SHELL WORD..`` to complete the last word, and gets one candidate a line, each with a
-tab and what it means. Exit code 3 says that the word is a file's name, which the shell completes itself.
+A shell asks ``barnabas __complete SHELL WORD..`` to complete the last word, and gets one candidate a line, each
+followed by a tab and its meaning. Exit code 3 means that the word is a file's name, which the shell completes itself.
 """
 
 from __future__ import annotations
@@ -76,18 +76,18 @@ class Candidate(NamedTuple):
 
 
 def completion(shell: Annotated[str, Argument(metavar="bash|zsh|fish", complete="shell")]) -> None:
-    """Print a script that makes a shell complete these commands.
+    """Print the script by which a shell completes these commands.
 
     bash: `eval "$(barnabas completion bash)"` in ~/.bashrc. zsh: `source <(barnabas completion zsh)` in ~/.zshrc, after
     compinit. fish: `barnabas completion fish > ~/.config/fish/completions/barnabas.fish`.
     """
     if shell not in SCRIPTS:
-        raise CommandError(f"There is no completion for {shell}: use {', '.join(SCRIPTS)}.", 2)
+        raise CommandError(f"There is no completion for {shell}; the shells are {', '.join(SCRIPTS)}.", 2)
     sys.stdout.write(SCRIPTS[shell])
 
 
 def answer(arguments: Sequence[str]) -> int:
-    """``barnabas __complete``. bash cuts words at COMP_WORDBREAKS, so it gets what follows the last cut."""
+    """``barnabas __complete``. bash cuts words at COMP_WORDBREAKS, so its candidates begin after the last cut."""
     shell, *words = arguments
     cut = 0
     if shell == "bash":
@@ -105,7 +105,7 @@ def answer(arguments: Sequence[str]) -> int:
 
 
 def _words_of(line: str) -> list[str]:
-    """The words of an unfinished command line; the last one is empty where the line ends with a space."""
+    """The words of an unfinished command line; the last one is empty if the line ends with a space."""
     for closing in ("", "'", '"'):
         with contextlib.suppress(ValueError):
             return [*shlex.split(line + closing), *([""] if line[-1:].isspace() else [])]
@@ -113,7 +113,7 @@ def _words_of(line: str) -> list[str]:
 
 
 def candidates(root: CommandGroup, words: Sequence[str]) -> list[Candidate] | None:
-    """What the last of `words` can become; None for a file's name."""
+    """The candidates for the last of `words`; None if it is a file's name."""
     *before, current = words or [""]
     entry: CommandGroup | Command | None = root
     while isinstance(entry, CommandGroup):
@@ -275,4 +275,4 @@ KINDS: Final[Mapping[str, Callable[[Mapping[str, list[str]], str], Iterator[Cand
     "transactional-id": _transactional_ids,
     "shell": _shells,
 }
-"""What `Option.complete` names."""
+"""The kinds of values that `Option.complete` names, and how each is completed."""

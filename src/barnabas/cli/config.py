@@ -24,7 +24,7 @@ def parse_resource(text: str) -> tuple[ResourceType, str]:
         return ResourceType.TOPIC, name
     if colon and kind == "broker" and (name.isdigit() or name in ("", "all")):
         return ResourceType.BROKER, "" if name == "all" else name
-    raise CommandError(f"{text!r} names no resource: use topic:NAME, broker:ID or broker:all.", 2)
+    raise CommandError(f"{text!r} does not name a resource: use topic:NAME, broker:ID or broker:all.", 2)
 
 
 @app.command("describe")
@@ -34,7 +34,7 @@ def describe(
     everything: Annotated[bool, Option("-a", "--all", help="Defaults too.")] = False,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Show a resource's configuration: what was set, or everything."""
+    """Show a resource's configuration: the values that were set, or with --all every value."""
     kind, name = parse_resource(resource)
 
     found = with_admin(at, lambda admin: admin.describe_configs(kind, name))
@@ -63,7 +63,8 @@ def alter(
     at: Reach = HERE,
     changes: Annotated[list[str] | None, Option("--set", metavar="K=V", help="May be repeated.")] = None,
     deletions: Annotated[
-        list[str] | None, Option("--delete", metavar="K", help="Back to the default; may be repeated.")
+        list[str] | None,
+        Option("--delete", metavar="K", help="Set this configuration back to its default; may be repeated."),
     ] = None,
     output: OutputFormat = Format.text,
 ) -> None:

@@ -28,7 +28,8 @@ T = TypeVar("T")
 
 RETRY_TIMEOUT_MS: Final = 15_000
 REFUSED_FOR_MS: Final = 200
-"""A broker that starts refuses connections for a moment; one that was waited for in vain is not waited for again."""
+"""How long a command goes on connecting: a starting broker refuses connections for a moment. An attempt that timed out
+took longer than this, so it is not repeated."""
 
 PROPERTIES: Final = (
     "acks",
@@ -53,7 +54,8 @@ PROPERTIES: Final = (
     "request.timeout.ms",
     "session.timeout.ms",
 )
-"""What ``-X`` takes, by librdkafka's and Kafka's names; `_security_names` has what secures a connection."""
+"""The keys that ``-X`` takes, by librdkafka's and Kafka's names; `_security_names` has those that secure a
+connection."""
 
 
 BOOTSTRAP: Final = ("bootstrap.servers", "metadata.broker.list")
@@ -62,11 +64,11 @@ COMMAND_CONFIG: Final = "BARNABAS_COMMAND_CONFIG"
 
 
 def settings_of(at: Reach) -> dict[str, str]:
-    """Client properties from the file of ``--command-config`` or the environment, else from the cluster's own profile
-    (``barnabas up --secure``), and those of ``-X``, which win; and what ``KAFKA_OPTS`` says.
+    """Client properties from the file of ``--command-config`` or the environment, else from the cluster's own
+    profile (``barnabas up --secure``). Those of ``-X`` override them; ``KAFKA_OPTS`` is applied at the end.
 
-    A file may have properties for other programs too; ``-X`` takes none that is unknown. Raises `UsageError`.
-    """
+    A file may have properties for other programs too; an unknown one after ``-X`` is refused. Raises
+    `UsageError`."""
     values: dict[str, str] = {}
     said = client_properties(at.properties or ())
     path: str | Path | None = at.command_config or os.environ.get(COMMAND_CONFIG)
@@ -86,7 +88,7 @@ def settings_of(at: Reach) -> dict[str, str]:
 
 
 def security_of(settings: Mapping[str, str]) -> tuple[ssl.SSLContext | None, Login | None]:
-    """What protects a connection, and who the client is. Raises `UsageError`."""
+    """How connections are secured, and which user the client logs in as. Raises `UsageError`."""
     if settings.get("security.protocol", "PLAINTEXT").upper() == "PLAINTEXT":
         return None, None
     from barnabas.client.config import login, tls_context  # here, so that a plain command starts sooner
@@ -104,7 +106,7 @@ def _security_names() -> Sequence[str]:
 
 
 def client_properties(pairs: Sequence[str]) -> dict[str, str]:
-    """``-X key=value`` pairs. A key we do not have is a `UsageError` that names the nearest."""
+    """Parses ``-X key=value`` pairs. An unknown key raises a `UsageError` that suggests the nearest."""
     values = pairs_of(pairs, "-X")
     for key in values:
         known = _security_names() if key.startswith(_SECURING) else PROPERTIES
@@ -121,7 +123,7 @@ def number(properties: Mapping[str, str], default: int, *names: str) -> int:
             try:
                 return int(properties[name])
             except ValueError:
-                raise UsageError(f"-X {name}={properties[name]}: it takes a whole number.") from None
+                raise UsageError(f"-X {name}={properties[name]}: expected a whole number.") from None
     return default
 
 
@@ -130,9 +132,9 @@ def with_cluster(
     story: Callable[[ClusterClient], Awaitable[T]],
     properties: Mapping[str, str] | None = None,
 ) -> T:
-    """Runs `story` with a client, which is closed whatever happens, and a member leaves its group.
+    """Runs `story` with a client, and closes the client in any case; a consumer leaves its group.
 
-    `properties`: what `settings_of` has told already, for a file that is a pipe is read once."""
+    `properties`: the result of `settings_of`, if the caller has it: a file that is a pipe can be read only once."""
     if properties is None:
         properties = settings_of(at)
     tls, login = security_of(properties)
@@ -153,7 +155,7 @@ def with_cluster(
             login=login,
         )
         try:
-            # Where no broker answers at all, the command fails soon; RETRY_TIMEOUT_MS is for failovers.
+            # If no broker answers at all, the command fails soon; RETRY_TIMEOUT_MS is for failovers.
             give_up_ms = cluster.monotonic_ms() + REFUSED_FOR_MS
             while True:
                 try:
@@ -175,7 +177,8 @@ def with_cluster(
 
 
 def _run(steps: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """``asyncio.run``; SIGTERM and SIGHUP end the steps in order, as Ctrl-C does there. Raises `Exit` where they do."""
+    """``asyncio.run``. SIGTERM and SIGHUP cancel the coroutine, as Ctrl-C does, so that it cleans up; then `Exit` is
+    raised."""
     came: list[int] = []
 
     async def run() -> T:
@@ -200,7 +203,7 @@ def _run(steps: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 def with_admin(at: Reach, story: Callable[[Admin], Awaitable[T]]) -> T:
-    """`with_cluster`, for a story that is an operator's."""
+    """`with_cluster`, for a story that needs the admin client."""
     from barnabas.client.admin import Admin  # here, so that a plain command starts sooner
 
     return with_cluster(at, lambda cluster: story(Admin(cluster)))

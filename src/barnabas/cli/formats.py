@@ -22,7 +22,7 @@ _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def unescape(text: str) -> str:
-    r"""``\n`` and the like as the characters they stand for."""
+    r"""Replaces ``\n`` and the like by the characters they stand for."""
 
     def replaced(match: re.Match[str]) -> str:
         escape = match[1]
@@ -77,7 +77,7 @@ def compile_format(text: str) -> Callable[[ConsumerRecord], bytes]:
             continue
         if field not in _FIELDS:
             known = " ".join(f"%{name}" for name in _FIELDS)
-            raise ValueError(f"%{field} is no field of a format string; there are {known} %%")
+            raise ValueError(f"%{field} is not a field of a format string; the fields are {known} %%")
         parts.append(literal.encode())
         parts.append(_FIELDS[field])
         literal = ""
@@ -87,7 +87,7 @@ def compile_format(text: str) -> Callable[[ConsumerRecord], bytes]:
 
 
 def json_envelope(fetched: ConsumerRecord) -> bytes:
-    """kcat's ``-J``: one JSON object a line."""
+    """The output of kcat's ``-J``: one JSON object per record."""
     record = fetched.record
     envelope = {
         "topic": fetched.topic,
@@ -114,7 +114,7 @@ class Bound(NamedTuple):
 
 
 def parse_offset(text: str, now_ms: int) -> tuple[Bound, Bound | None]:
-    """The first and, if given, the last bound of ``-o``: ``start end N -N @ts @ts:ts s@ts e@ts``.
+    """Parses the first and, if given, the last bound of ``-o``: ``start end N -N @ts @ts:ts s@ts e@ts``.
 
     A timestamp is milliseconds, a date and time, or a time before now such as ``-1h30m``.
     """
@@ -130,7 +130,7 @@ def parse_offset(text: str, now_ms: int) -> tuple[Bound, Bound | None]:
         return Bound("tail", int(text[1:])), None
     if re.fullmatch(r"\+?\d+", text):
         return Bound("offset", int(text)), None
-    raise ValueError(f"{text!r} is no offset: use start, end, a number, -N for the last N, or @timestamp")
+    raise ValueError(f"{text!r} is not an offset: use start, end, a number, -N for the last N, or @timestamp")
 
 
 def _times(text: str, now_ms: int) -> tuple[Bound, Bound | None]:
@@ -158,7 +158,7 @@ def parse_time(text: str, now_ms: int) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no timestamp: use milliseconds, 2026-01-31T12:00:00 or -1h30m") from None
+        raise ValueError(f"{text!r} is not a timestamp: use milliseconds, 2026-01-31T12:00:00 or -1h30m") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return int(moment.timestamp() * 1000)

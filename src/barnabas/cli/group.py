@@ -16,7 +16,7 @@ from barnabas.client.cluster import ClusterClient
 from barnabas.model.errors import KafkaError
 from barnabas.model.ids import TopicPartition
 
-app = CommandGroup("Consumer groups, how far they have read, and where they go on.")
+app = CommandGroup("Consumer groups: their members, their lag, and resetting their offsets.")
 
 GroupId = Annotated[str, Argument(metavar="GROUP", complete="group")]
 GroupIds = Annotated[list[str], Argument(metavar="GROUP..", complete="group")]
@@ -29,7 +29,7 @@ def list_(
         Option(
             "--state",
             metavar="STATE",
-            help="Only those in this state; may be repeated.",
+            help="Only groups in this state; may be repeated.",
             choices=("Stable", "PreparingRebalance", "CompletingRebalance", "Empty", "Dead"),
         ),
     ] = None,
@@ -58,13 +58,13 @@ def delete_offsets(
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Have a group forget what it committed for topics that no member of it reads."""
+    """Delete a group's committed offsets of topics that none of its members reads."""
     words = parse_partitions(topics)
 
     async def story(cluster: ClusterClient) -> dict[TopicPartition, KafkaError | None]:
         admin = Admin(cluster)
         if not (await admin.describe_group(group)).exists:
-            raise CommandError(f"There is no group {group}: `barnabas group list` shows those there are.")
+            raise CommandError(f"There is no group {group}: `barnabas group list` shows the groups.")
         return await admin.delete_group_offsets(group, await partitions_of(cluster, words))
 
     outcomes = with_cluster(at, story)
@@ -88,7 +88,7 @@ def delete_offsets(
 
 @app.command("delete")
 def delete(groups: GroupIds, at: Reach = HERE, output: OutputFormat = Format.text) -> None:
-    """Delete groups that have no members, with their committed offsets."""
+    """Delete groups without members, and their committed offsets."""
 
     async def story(cluster: ClusterClient) -> dict[str, KafkaError | None]:
         admin = Admin(cluster)

@@ -1,4 +1,4 @@
-"""``barnabas group describe``: a group's members and its lag, in records and in time; once, or continuously."""
+"""``barnabas group describe``: a group's members, and its lag in records and in time; once, or every two seconds."""
 
 from __future__ import annotations
 
@@ -38,13 +38,15 @@ class _Seen(NamedTuple):
     committed: Mapping[TopicPartition, CommittedOffset]
     ends: Mapping[TopicPartition, ListedOffset]
     oldest_ms: Mapping[TopicPartition, int]
-    """The timestamp of the first record that the group has not committed, where it is known."""
+    """The timestamp of the first uncommitted record of each partition, where it is known."""
     at_ms: int
 
 
 def describe(
     group: Annotated[str, Argument(metavar="GROUP", complete="group")],
-    watch: Annotated[bool, Option("--watch", help="Again every two seconds, until it is interrupted.")] = False,
+    watch: Annotated[
+        bool, Option("--watch", help="Show it again every two seconds, until the command is interrupted.")
+    ] = False,
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
@@ -75,11 +77,11 @@ def describe(
 
 
 async def _seen(cluster: ClusterClient, group: str, times: dict[tuple[TopicPartition, int], int]) -> _Seen:
-    """`times` keeps records' timestamps, which never change, by partition and offset."""
+    """One look at the group. `times` caches records' timestamps, which never change, by partition and offset."""
     admin = Admin(cluster)
     described = await admin.describe_group(group)
     if not described.exists:
-        raise CommandError(f"There is no group {group}: `barnabas group list` shows those there are.")
+        raise CommandError(f"There is no group {group}: `barnabas group list` shows the groups.")
     committed = await admin.committed_offsets(group)
     owned = [partition for member in described.members for partition in member.assignment]
     ends, _ = sorted_out(await admin.list_offsets(dict.fromkeys([*committed, *owned], LATEST)))
@@ -93,7 +95,7 @@ async def _seen(cluster: ClusterClient, group: str, times: dict[tuple[TopicParti
 
 
 async def _timestamp_at(cluster: ClusterClient, partition: TopicPartition, offset: int) -> int | None:
-    """A record's timestamp; None where the record is gone, or the partition's leader does not answer now."""
+    """A record's timestamp; None if the record is deleted, or the partition's leader does not answer now."""
     request = first_batch_request(partition, offset)
     try:
         return read_first_timestamp(await cluster.ask(await cluster.leader(partition), request, FIRST_BATCH_VERSION))
@@ -147,7 +149,7 @@ def _member(member: MemberDescription) -> dict[str, Any]:
 
 
 def _offsets(seen: _Seen) -> list[dict[str, Any]]:
-    """A row for each partition that the group has committed or a member owns."""
+    """A row for each partition that a member owns or the group has committed an offset of."""
     owners = {partition: member for member in seen.described.members for partition in member.assignment}
     rows = []
     for partition in sorted({*seen.committed, *owners}):

@@ -1,4 +1,5 @@
-"""``barnabas group reset``: sets groups' offsets in each of Kafka's ways (KIP-122), and shows them first."""
+"""``barnabas group reset``: shows the offsets that groups would get, in each of Kafka's ways (KIP-122), and commits
+them on request."""
 
 from __future__ import annotations
 
@@ -32,11 +33,13 @@ _DURATION: Final = re.compile(r"P?(?:(\d+)D)?T?(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How the new offsets are computed; exactly one way is given."""
+    """How the new offsets are computed. Exactly one way must be given."""
 
-    to_earliest: Annotated[bool, Option("--to-earliest", help="To the first record.")] = False
+    to_earliest: Annotated[bool, Option("--to-earliest", help="To the first record of each partition.")] = False
     to_latest: Annotated[bool, Option("--to-latest", help="To the end.")] = False
-    to_current: Annotated[bool, Option("--to-current", help="To what is committed; else to the end.")] = False
+    to_current: Annotated[
+        bool, Option("--to-current", help="To the committed offset; to the end where there is none.")
+    ] = False
     to_offset: Annotated[int | None, Option("--to-offset", metavar="N", help="To an offset.")] = None
     to_datetime: Annotated[
         str | None,
@@ -45,9 +48,14 @@ class Way:
     by_duration: Annotated[
         str | None, Option("--by-duration", metavar="PT1H", help="To a time before now, as an ISO 8601 duration.")
     ] = None
-    shift_by: Annotated[int | None, Option("--shift-by", metavar="N", help="By N records on, or back by -N.")] = None
+    shift_by: Annotated[int | None, Option("--shift-by", metavar="N", help="Forward by N records; back with -N.")] = (
+        None
+    )
     from_file: Annotated[
-        str | None, Option("--from-file", metavar="FILE", help="To what --export wrote: topic,partition,offset.")
+        str | None,
+        Option(
+            "--from-file", metavar="FILE", help="To the offsets in a file that --export wrote: topic,partition,offset."
+        ),
     ] = None
 
     def check(self) -> None:
@@ -55,10 +63,10 @@ class Way:
         names = [field.name for field in fields(self)]
         if sum(getattr(self, name) not in (None, False) for name in names) != 1:
             ways = ", ".join(f"--{name.replace('_', '-')}" for name in names)
-            raise UsageError(f"Where to? Give one of {ways}.")
+            raise UsageError(f"Say where the groups shall go on: one of {ways}.")
 
     def moment(self, now_ms: int) -> int | None:
-        """The time that is meant, in ms; None where none is. Raises `UsageError`."""
+        """The timestamp to reset to, in ms; None if the way is not a time. Raises `UsageError`."""
         if self.by_duration is not None:
             return now_ms - duration_ms(self.by_duration, "--by-duration")
         if self.to_datetime is None:
@@ -74,14 +82,22 @@ class Scope:
     """The groups and partitions to reset."""
 
     groups: Annotated[
-        list[str] | None, Argument(metavar="GROUP..", help="They must have no members.", complete="group")
+        list[str] | None, Argument(metavar="GROUP..", help="The groups; they must have no members.", complete="group")
     ] = None
     all_groups: Annotated[bool, Option("--all-groups", help="Every group.")] = False
     topics: Annotated[
         list[str] | None,
-        Option("-t", "--topic", metavar="TOPIC[:0,2]", help="These partitions; may be repeated.", complete="topic"),
+        Option(
+            "-t",
+            "--topic",
+            metavar="TOPIC[:0,2]",
+            help="A topic or some of its partitions; may be repeated.",
+            complete="topic",
+        ),
     ] = None
-    all_topics: Annotated[bool, Option("--all-topics", help="Whatever the group has committed offsets of.")] = False
+    all_topics: Annotated[bool, Option("--all-topics", help="All topics that the group has committed offsets of.")] = (
+        False
+    )
 
     def check(self, *, from_file: bool) -> None:
         if bool(self.groups) == self.all_groups:
@@ -89,7 +105,7 @@ class Scope:
         if from_file and (self.topics or self.all_topics):
             raise UsageError("--from-file names the partitions itself: leave out --topic and --all-topics.")
         if not from_file and bool(self.topics) == self.all_topics:
-            raise UsageError("Of which topics? Name them by --topic, or all that were committed by --all-topics.")
+            raise UsageError("Name topics by --topic, or take all with committed offsets by --all-topics.")
 
 
 _NOWHERE: Final = Way()
@@ -97,7 +113,7 @@ _NOTHING: Final = Scope()
 
 
 class Planned(NamedTuple):
-    """The new offsets, the old ones, and remarks."""
+    """The new offsets, the old ones, and warnings."""
 
     offsets: Offsets
     committed: Mapping[TopicPartition, CommittedOffset]
@@ -108,7 +124,7 @@ def duration_ms(text: str, option: str) -> int:
     """``PT1H30M`` or ``1h30m``, in milliseconds. Raises `UsageError`."""
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groups()):
-        raise UsageError(f"{option} {text}: it takes an ISO 8601 duration such as PT1H30M or P1D, or 1h30m.")
+        raise UsageError(f"{option} {text}: expected an ISO 8601 duration such as PT1H30M or P1D, or 1h30m.")
     days, hours, minutes, seconds = (float(group or 0) for group in match.groups())
     return int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
 
@@ -116,12 +132,14 @@ def duration_ms(text: str, option: str) -> int:
 def reset(
     scope: Scope = _NOTHING,
     way: Way = _NOWHERE,
-    execute: Annotated[bool, Option("--execute", help="Commit it; else it is only shown.")] = False,
-    export: Annotated[bool, Option("--export", help="Print it as CSV, for --from-file.")] = False,
+    execute: Annotated[
+        bool, Option("--execute", help="Commit the new offsets; without it they are only shown.")
+    ] = False,
+    export: Annotated[bool, Option("--export", help="Print the offsets as CSV, for --from-file.")] = False,
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Choose where groups without members go on reading. Nothing changes without --execute."""
+    """Set the offsets at which groups without members go on reading. Nothing changes without --execute."""
     way.check()
     scope.check(from_file=way.from_file is not None)
     moment = way.moment(time.time_ns() // 1_000_000)
@@ -154,7 +172,7 @@ def reset(
 
 
 async def _committed(admin: Admin, plans: Mapping[str, Planned]) -> dict[str, KafkaError]:
-    """Commits the plans. Returns what was refused, by group and partition."""
+    """Commits the plans. Returns the errors by group and partition."""
     refused: dict[str, KafkaError] = {}
     for name, planned in plans.items():
         wished = {partition: CommittedOffset(offset) for partition, offset in planned.offsets.items()}
@@ -185,7 +203,7 @@ async def _planned(
     elif moment is not None:
         offsets = await _listed(admin, partitions, moment)
         younger = [partition for partition, offset in offsets.items() if offset < 0]
-        remarks += [f"{partition} has no record that young: its end is taken." for partition in younger]
+        remarks += [f"{partition} has no record from that time or later: its end is taken." for partition in younger]
         offsets |= await _listed(admin, younger, LATEST)
     else:
         if file is not None:
@@ -194,7 +212,7 @@ async def _planned(
             offsets = dict.fromkeys(partitions, way.to_offset)
         else:
             absent = [partition for partition in partitions if partition not in committed]
-            remarks += [f"group {group} has committed nothing for {partition}: it stays so." for partition in absent]
+            remarks += [f"group {group} has no committed offset of {partition}: it gets none." for partition in absent]
             offsets = {
                 partition: committed[partition].offset + (way.shift_by or 0)
                 for partition in partitions
@@ -205,7 +223,7 @@ async def _planned(
 
 
 async def _within(admin: Admin, offsets: Offsets, remarks: list[str]) -> Offsets:
-    """Moves offsets outside of the log to its nearer end, each with a remark."""
+    """Moves offsets outside of the log to its nearer end, each with a warning."""
     starts, ends = await _listed(admin, offsets, EARLIEST), await _listed(admin, offsets, LATEST)
     for partition, offset in offsets.items():
         if not starts[partition] <= offset <= ends[partition]:
@@ -225,23 +243,25 @@ async def _listed(admin: Admin, partitions: Sequence[TopicPartition] | Offsets, 
 
 
 def read_plan(path: str, groups: Sequence[str]) -> Plan:
-    """What ``--export`` wrote, here or in Kafka's tool. Raises `CommandError`."""
+    """Reads a file that ``--export`` wrote, here or in Kafka's tool. Raises `CommandError`."""
     plan: Plan = {}
     try:
         with open(path, encoding="utf-8", newline="") as file:
             rows = [row for row in csv.reader(file) if row]
     except OSError as error:
-        raise CommandError(f"{path} cannot be read ({error.strerror}): --export writes such a file.") from None
+        raise CommandError(
+            f"{path} cannot be read ({error.strerror}). It must be a file that --export wrote."
+        ) from None
     for row in rows:
         try:
             group, topic, partition, offset = row if len(row) == 4 else [groups[0], *row]
             plan.setdefault(group, {})[TopicPartition(topic, int(partition))] = int(offset)
         except ValueError:
             raise CommandError(
-                f"{path}: {','.join(row)!r} is not topic,partition,offset with or without a group before it.", 2
+                f"{path}: {','.join(row)!r} is neither topic,partition,offset nor group,topic,partition,offset.", 2
             ) from None
         if len(row) == 3 and len(groups) != 1:
-            raise CommandError(f"{path} names no groups, and there are several: name one.", 2)
+            raise CommandError(f"{path} names no group, so give exactly one on the command line.", 2)
     return plan
 
 

@@ -1,4 +1,4 @@
-"""``barnabas judge``: a verdict on any broker that speaks Kafka, by what its clients saw."""
+"""``barnabas judge``: checks any cluster that speaks Kafka's protocol, by a history of what its clients saw."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class _Judge(CommandGroup):
             ) from None
 
 
-Page = Annotated[Path | None, Option("--html", help="Writes a page, too, with the history around each anomaly.")]
+Page = Annotated[Path | None, Option("--html", help="Also write an HTML page with the history around each anomaly.")]
 View = Annotated[
     Path | None,
     Option(
         "--view",
         metavar="FILE",
-        help="Writes the history around each anomaly as the view of a cluster: one HTML file.",
+        help="Also write the history around each anomaly in the form of the cluster view: one HTML file.",
     ),
 ]
 Nemesis = Annotated[
@@ -47,12 +47,13 @@ Nemesis = Annotated[
     Option(
         "--nemesis",
         metavar="FAULT,..",
-        help="all, none, process (kill, pause and shutdown of brokers), network (delay, cut, cut-requests, "
-        "cut-answers, cut-after-request, reorder and delay-end-txn between clients and brokers), kill-two, disk-full, "
-        "peers (peers-delay, peers-cut, peers-cut-requests and peers-cut-answers between brokers, with --make), "
-        "zookeeper (zk-delay, zk-cut, zk-cut-requests, zk-cut-answers, and isolate, from the other brokers as well, "
-        "with --make of one that has it), or some of them; and elect, of preferred leaders, after each other one. By "
-        "default network; none where clients speak TLS.",
+        help="The faults, or groups of them. Groups: all, none, process (kill, pause and shutdown of brokers), network "
+        "(delay, cut, cut-requests, cut-answers, cut-after-request, reorder and delay-end-txn, between clients and "
+        "brokers), peers (peers-delay, peers-cut, peers-cut-requests and peers-cut-answers, between brokers, with "
+        "--make), zookeeper (zk-delay, zk-cut, zk-cut-requests, zk-cut-answers, between brokers and ZooKeeper; isolate "
+        "cuts a broker off from the other brokers as well; with --make of a kind that has ZooKeeper). Single faults "
+        "besides: kill-two, disk-full, and elect, an election of preferred leaders after each other fault. By default "
+        "network; none if clients use TLS.",
     ),
 ]
 Make = Annotated[
@@ -60,8 +61,8 @@ Make = Annotated[
     Option(
         "--make",
         metavar="KIND",
-        help="A cluster of three brokers that is made for the run: barnabas, apache (Apache Kafka 3.9.2 with "
-        "ZooKeeper), kraft (without) or kraft:VERSION.",
+        help="Make a cluster of three brokers for the run: barnabas, apache (Apache Kafka 3.9.2 with ZooKeeper), kraft "
+        "(Apache Kafka without ZooKeeper) or kraft:VERSION.",
     ),
 ]
 Drivers = Annotated[
@@ -69,8 +70,7 @@ Drivers = Annotated[
     Option(
         "--driver",
         metavar="CLIENT,..",
-        help="Clients of which makes: barnabas.client, librdkafka, java (Apache's) and franz-go, or all that can "
-        "be had here.",
+        help="The clients: barnabas.client, librdkafka, java (Apache's) and franz-go, or all that this machine can run.",
     ),
 ]
 
@@ -83,26 +83,28 @@ Workloads = Annotated[
     ),
 ]
 
-app = _Judge("A verdict on any broker that speaks Kafka, by what its clients saw.")
+app = _Judge("Check whether a Kafka cluster keeps its promises, by a history of what its clients saw.")
 
 
 @app.command("check")
 def check_command(
-    path: Annotated[Path, Argument(metavar="HISTORY", help="A history that `judge run` has written.")],
+    path: Annotated[Path, Argument(metavar="HISTORY", help="A history that `judge run` wrote.")],
     spark: Annotated[
         str | None,
         Option(
-            "--spark", metavar="MASTER", help="Check by Spark a history too large for one machine: local[*], yarn, .."
+            "--spark",
+            metavar="MASTER",
+            help="The master of Spark (local[*], yarn, ..), which checks histories too large for one machine.",
         ),
     ] = None,
     html: Page = None,
     view: View = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Looks for anomalies in a history: by Jepsen's and Adya's names, with the rows that show them.
+    """Look for anomalies in a history; report them by Jepsen's and Adya's names, with the rows that show them.
 
-    With --spark, HISTORY may be a directory of files, which are read in the order of their names. Exit code 0: none
-    beyond known limits. 1: at least one. 2: there is no such history.
+    With --spark, HISTORY may be a directory of files, which are read in the order of their names. Exit code 0: no
+    anomaly beyond known limits. 1: at least one. 2: the history cannot be read.
     """
     from barnabas.judge.check import check
     from barnabas.judge.history import HistoryError, read
@@ -127,7 +129,7 @@ def check_command(
 
 
 def _tell(verdict: JudgeVerdict, html: Path | None, view: Path | None, output: Format, *, whole: bool = True) -> None:
-    """Tells the verdict, and ends with it; a run that is not `whole` ends with 1 in any case."""
+    """Prints the verdict and exits with its code; with 1 in any case if the run was not `whole`."""
     from barnabas.judge.page import page
     from barnabas.judge.recording import recorded
     from barnabas.judge.report import text
@@ -154,31 +156,31 @@ def _write(path: Path, pieces: Iterable[bytes]) -> None:
 @app.command("run")
 def run_command(
     at: Reach = HERE,
-    minutes: Annotated[float, Option("--minutes", min=0.1, help="How long clients are at work.")] = 10.0,
+    minutes: Annotated[float, Option("--minutes", min=0.1, help="Seconds for which the clients work.")] = 10.0,
     nemesis: Nemesis = None,
     make: Make = None,
     script: Annotated[
         Path | None,
-        Option("--script", help="What kills and starts brokers of a cluster of another kind: docs/judge.md."),
+        Option("--script", help="A script that kills and starts the brokers of any other cluster: see docs/judge.md."),
     ] = None,
-    acks: Annotated[str, Option("--acks", choices=("all", "1"), help="What writers ask for.")] = "all",
+    acks: Annotated[str, Option("--acks", choices=("all", "1"), help="The acks of the producers.")] = "all",
     unclean: Annotated[
-        bool, Option("--unclean", help="Topics whose leader need not have been in sync, with min.insync.replicas 1.")
+        bool, Option("--unclean", help="Topics with unclean leader election and min.insync.replicas 1.")
     ] = False,
     driver: Drivers = "all",
     workload: Workloads = "all",
-    clients: Annotated[int, Option("--clients", min=1, help="Clients of each kind and driver.")] = 2,
-    partitions: Annotated[int, Option("--partitions", min=1, help="Of each of its topics.")] = 4,
-    seed: Annotated[int, Option("--seed", min=0, help="Of the faults' order.")] = 0,
-    path: Annotated[Path, Option("--history", help="Where the history is written.")] = Path("history.parquet"),
+    clients: Annotated[int, Option("--clients", min=1, help="The number of clients of each kind and driver.")] = 2,
+    partitions: Annotated[int, Option("--partitions", min=1, help="The partitions of each of the run's topics.")] = 4,
+    seed: Annotated[int, Option("--seed", min=0, help="The seed of the faults' order.")] = 0,
+    path: Annotated[Path, Option("--history", help="The file for the history.")] = Path("history.parquet"),
     html: Page = None,
     view: View = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Lets clients of several makes work on a cluster, does things to it, reads everything, and judges.
+    """Let clients of several makes work on a cluster, inject faults, read all topics at the end, and judge the history.
 
-    It makes topics of its own and leaves them there. Exit code 0: no anomaly beyond known limits. 1: at least one, or a
-    broker did not do as it was told. 2: it came to no history.
+    The run creates its own topics and leaves them there. Exit code 0: no anomaly beyond known limits. 1: at least one,
+    or a broker did not do as it was told. 2: the run produced no history.
     """
     from barnabas.client import KafkaError
     from barnabas.judge.check import check
@@ -211,7 +213,7 @@ def run_command(
                 )  # fmt: skip
                 outcome = run(plan)
         except (RunError, JudgedClusterError, KafkaError, ConfigError, OSError) as error:
-            raise CommandError(f"The run came to no history: {reason(error).rstrip('.')}.", 2) from None
+            raise CommandError(f"The run produced no history: {reason(error).rstrip('.')}.", 2) from None
         write(outcome.history, path)
         told(f"history: {path}")
         for line in outcome.told():
@@ -225,8 +227,8 @@ def run_command(
 
 @contextlib.contextmanager
 def _logs_kept(kept: Path, told: Callable[[str], None]) -> Iterator[Path]:
-    """Yields a directory for a cluster that is made, which goes with the block. Where that ends with anything but a
-    verdict that all is well, the servers' logs are kept: what they did, no client can tell."""
+    """Yields a temporary directory for a cluster that is made for the run; it is deleted at the end of the block.
+    Unless the verdict is that all is well, the servers' logs are kept: they tell what no client saw."""
     from barnabas.judge.made import keep_logs
 
     with tempfile.TemporaryDirectory(prefix="barnabas-judge-", ignore_cleanup_errors=True) as name:
@@ -266,19 +268,19 @@ def _workloads(words: str) -> tuple[str, ...]:
 
 
 def _securing(at: Reach) -> dict[str, str]:
-    """What secures the clients' connections. Everything else about them the run decides. Raises `UsageError`."""
+    """The client properties that secure connections; the run sets all others itself. Raises `UsageError`."""
     from barnabas.cli.connect import client_properties, settings_of
     from barnabas.judge.client_config import securing
 
     said = client_properties(at.properties or ())
     for name in said.keys() - securing(said).keys():
-        raise UsageError(f"-X {name}: a run takes what secures connections, and nothing else.")
+        raise UsageError(f"-X {name}: a run takes only properties that secure connections.")
     return securing(settings_of(at))
 
 
 def _faults(words: str | None, *, make: str | None, script: bool, tls: bool) -> tuple[str, ...]:
-    """`make` is of a cluster that is made for the run, whose brokers reach each other and ZooKeeper as we like. With
-    `tls` nobody between clients and brokers can read what they say."""
+    """The faults of ``--nemesis``. With `make` the run makes the cluster, and its proxies carry the traffic between
+    brokers and to ZooKeeper. With `tls` no proxy can read the traffic between clients and brokers."""
     from barnabas.judge.coordination import ZOOKEEPER_FAULTS
     from barnabas.judge.nemesis import FAULTS, PROCESS_FAULTS, faults_of
     from barnabas.judge.peers import PEER_FAULTS
@@ -297,9 +299,11 @@ def _faults(words: str | None, *, make: str | None, script: bool, tls: bool) -> 
             raise UsageError(f"--nemesis has no fault {word}: it takes {', '.join((*groups, *FAULTS))}.")
         wanted.update(dict.fromkeys(groups.get(word, (word,))))
     if not make and set(wanted) & {*PEER_FAULTS, *ZOOKEEPER_FAULTS}:
-        raise UsageError("Faults between brokers need --make: their links have to lead through the judge's proxy.")
+        raise UsageError("Faults between brokers need --make: their connections must lead through the judge's proxy.")
     if tls and set(wanted) & set(NETWORK_FAULTS):
-        raise UsageError("Faults of the clients' network need clients that speak no TLS: nobody between can read it.")
+        raise UsageError(
+            "Faults of the clients' network need clients without TLS: the judge's proxy cannot read encrypted requests."
+        )
     return tuple(wanted)
 
 
@@ -307,8 +311,8 @@ def _faults(words: str | None, *, make: str | None, script: bool, tls: bool) -> 
 def _cluster(
     at: Reach, make: str | None, directory: Path, script: Path | None, faults: Sequence[str]
 ) -> Iterator[tuple[str, Brokers | None, Proxy | None, Proxy | None]]:
-    """Yields the bootstrap servers, what kills and starts the brokers, and the proxies between them, and between them
-    and ZooKeeper, if there are any. A cluster is made in `directory`."""
+    """Yields the bootstrap servers, the object that kills and starts brokers, and the proxies between brokers and to
+    ZooKeeper, if there are any. A cluster for the run is made in `directory`."""
     from barnabas.judge.clusters import LocalBrokers, ScriptBrokers
     from barnabas.judge.nemesis import DISK_FULL, KILL_TWO, PROCESS_FAULTS
 
@@ -323,7 +327,7 @@ def _cluster(
         yield bootstrap, ScriptBrokers(script, bootstrap), None, None
     elif needed:
         if at.bootstrap:
-            raise UsageError("Faults of processes need --dir, --make or --script beside or instead of -b.")
+            raise UsageError("Faults of processes need --dir, --make or --script, with or without -b.")
         brokers = LocalBrokers(directory_of(at.directory))
         yield brokers.bootstrap, brokers, None, None
     else:

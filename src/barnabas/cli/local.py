@@ -145,7 +145,9 @@ class LocalCluster:
         if "," in str(self.directory):
             raise UsageError(f"{self.directory} has a comma, which parts directories in log.dirs: take another --dir.")
         if str(self.directory).encode(errors="ignore").decode() != str(self.directory):
-            raise UsageError(f"{str(self.directory)!a} is no text in UTF-8, as configurations are: take another --dir.")
+            raise UsageError(
+                f"{str(self.directory)!a} is not valid UTF-8, which configurations must be: choose another --dir."
+            )
         with self.exclusively():
             state = state_in(self.directory)
             if state is not None:

@@ -29,7 +29,8 @@ def shown_bytes(count: int) -> str | None:
 
 def dirs(
     brokers: Annotated[
-        list[int] | None, Option("--broker", metavar="ID", help="Of these; may be repeated.", complete="broker")
+        list[int] | None,
+        Option("--broker", metavar="ID", help="Only these brokers; may be repeated.", complete="broker"),
     ] = None,
     topics: Annotated[
         list[str] | None,

@@ -23,7 +23,7 @@ from barnabas.client.consumer import Consumer
 from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.client.producer import Delivered
 
-app = CommandGroup("How fast the cluster is, as clients see it.")
+app = CommandGroup("Measure how fast clients write to the cluster and read from it.")
 
 Records = Annotated[int, Option("-n", "--num", metavar="N", min=1, help="How many records.")]
 Size = Annotated[

@@ -103,7 +103,7 @@ def broker(
     ] = None,
     log_format: LogFormat = None,
 ) -> int:
-    """One broker in the foreground, by Kafka's server.properties."""
+    """Run one broker in the foreground, configured by Kafka's server.properties."""
     if log_format is not None:
         override = [*(override or ()), f"barnabas.log.format={log_format}"]
 

@@ -9,7 +9,7 @@ from barnabas.cli.connect import with_admin
 from barnabas.cli.options import HERE, OutputFormat, Reach, pairs_of
 from barnabas.cli.output import CommandError, Format, UsageError, print_json, print_table
 
-app = CommandGroup("How much clients may do: quotas.")
+app = CommandGroup("Quotas: limits on what clients may send and ask for.")
 
 KEYS: Final = {
     "produce": "producer_byte_rate",

@@ -21,7 +21,9 @@ def lag(
         list[str] | None, Option("--topic", metavar="TOPIC", help="Of these only; may be repeated.")
     ] = None,
     everything: Annotated[bool, Option("--all", help="Also the groups of queries without a groupId.")] = False,
-    watch: Annotated[bool, Option("--watch", help="Again every two seconds, until it is interrupted.")] = False,
+    watch: Annotated[
+        bool, Option("--watch", help="Show it again every two seconds, until the command is interrupted.")
+    ] = False,
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:

@@ -15,7 +15,7 @@ from barnabas.cli.output import Format, UsageError, print_json, print_table, say
 from barnabas.client.admin_security import DelegationToken
 from barnabas.security.principal import Principal
 
-app = CommandGroup("Delegation tokens: made, renewed and ended.")
+app = CommandGroup("Delegation tokens: create, renew and expire them.")
 
 Hmac = Annotated[str, Argument(metavar="HMAC", help="The token's HMAC in base64, as `token create` printed it.")]
 

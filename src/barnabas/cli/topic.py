@@ -209,7 +209,8 @@ def alter(
         list[str] | None, Option("-c", "--config", metavar="K=V", help="Set a configuration; may be repeated.")
     ] = None,
     delete_config: Annotated[
-        list[str] | None, Option("--delete-config", metavar="K", help="Back to the default; may be repeated.")
+        list[str] | None,
+        Option("--delete-config", metavar="K", help="Set this configuration back to its default; may be repeated."),
     ] = None,
     output: OutputFormat = Format.text,
 ) -> None:

@@ -17,7 +17,7 @@ from barnabas.client.descriptions import OpenTransaction, TransactionDescription
 from barnabas.model.errors import ErrorCode, KafkaError
 from barnabas.model.ids import TopicPartition
 
-app = CommandGroup("Transactions: what is open, what hangs, and its end.")
+app = CommandGroup("Transactions: list open and hanging ones, and end them.")
 
 _UNENDED: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 _MAX_TIMEOUT_MINUTES: Final = 15

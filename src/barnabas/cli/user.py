@@ -16,7 +16,7 @@ from barnabas.client.admin import Admin
 from barnabas.model.errors import KafkaError
 from barnabas.security.sasl.scram_credential import ITERATIONS_MAX, ITERATIONS_MIN, MECHANISMS
 
-app = CommandGroup("Users that log in by SCRAM.")
+app = CommandGroup("Users who log in by SCRAM.")
 
 DEFAULT_MECHANISM: Final = "SCRAM-SHA-512"
 Name = Annotated[str, Argument(metavar="USER", help="The user's name, without User:.")]

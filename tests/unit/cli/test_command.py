@@ -211,7 +211,7 @@ def test_every_command_that_reports_does_so_for_programs_too() -> None:
 def test_a_word_that_is_no_text_is_refused(place: Sequence[str]) -> None:
     words = [sys.executable, "-m", "barnabas", *place, b"a\xff"]
     done = subprocess.run(words, capture_output=True, env={**os.environ, "PYTHONUTF8": "1"}, timeout=60)
-    assert (done.returncode, done.stderr) == (2, rb"barnabas: 'a\udcff' is no text in utf-8." + b"\n")
+    assert (done.returncode, done.stderr) == (2, rb"barnabas: 'a\udcff' is not valid utf-8." + b"\n")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
-"""Checks that every acknowledged record is there, once and in its order, by the job of ``barnabas spark audit``.
-
-librdkafka counts the topic's records as well, which needs no Spark.
+"""Checks by the job of ``barnabas spark audit`` that every acknowledged record is there, once and in its order.
+librdkafka checks the topic's records as well, which needs no Spark.
 """
 
 from __future__ import annotations
@@ -20,7 +19,8 @@ _ID_IN_VALUE: Final = "get_json_object(cast(value as string), '$.id')"
 
 
 def compare(place: str, acknowledged: Iterable[int], found: Iterable[int]) -> Audit:
-    """`lost`: acknowledged and not found; `duplicated`: copies beyond the first; `unexpected`: never acknowledged."""
+    """Counts of `lost` (acknowledged and not found), `duplicated` (copies beyond the first), `unexpected` (never
+    acknowledged)."""
     wanted = set(acknowledged)
     counted = Counter(found)
     return Audit(
@@ -52,7 +52,7 @@ def ids_in_topic(bootstrap: str, topic: str, on_progress: Callable[[int], None])
             if messages:
                 last_progress = time.monotonic()
             elif time.monotonic() - last_progress > _STALL_S:
-                raise TimeoutError(f"partitions {sorted(left)} gave nothing for {_STALL_S} s")
+                raise TimeoutError(f"partitions {sorted(left)} returned no record for {_STALL_S} s")
             for message in messages:
                 if message.error() is not None:
                     raise RuntimeError(f"reading the topic failed: {message.error()}")
@@ -66,7 +66,8 @@ def ids_in_topic(bootstrap: str, topic: str, on_progress: Callable[[int], None])
 
 
 def audits_by_spark(bootstrap: str, topic: str, parquet: Path, manifest: Path) -> tuple[Audit, Audit]:
-    """The topic and the Parquet made from it, each against what the producer noted: id, place, CRC and order."""
+    """Compares the topic, and the Parquet made from it, with the producer's manifest: id, partition and offset, CRC,
+    order."""
     spark = session("barnabas demo: audit", master="local[*]")
     try:
         expected = read_manifest(spark, str(manifest))

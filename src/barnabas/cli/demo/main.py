@@ -1,4 +1,4 @@
-"""The main job, step by step, with its real figures."""
+"""``barnabas demo``, step by step."""
 
 from __future__ import annotations
 
@@ -41,16 +41,17 @@ class _Happened(Protocol):
 
 
 class Failed(RuntimeError):
-    """The demo failed: its result is not the expected one."""
+    """A step of the demo did not reach its expected result."""
 
 
 def demo(
-    directory: Annotated[Path, Option("--dir", help="Where the report, the cluster and the Parquet go.")] = Path(
-        "demo-report"
-    ),
-    rate: Annotated[float, Option("--rate", min=1, help="Records a second the producer aims at.")] = RATE,
+    directory: Annotated[
+        Path, Option("--dir", help="The directory for the report, the cluster and the Parquet files.")
+    ] = Path("demo-report"),
+    rate: Annotated[float, Option("--rate", min=1, help="The producer's aim in records a second.")] = RATE,
 ) -> None:
-    """Real records through three brokers, two of which are killed meanwhile, into Parquet by Spark; then an audit."""
+    """Send real records through three brokers, kill two of them meanwhile, write Parquet by Spark, and audit the
+    result."""
     directory = directory.resolve()
     cluster = DemoCluster(directory / "cluster")
     try:
@@ -87,7 +88,7 @@ def _bar(text: str, total: int) -> Iterator[tuple[Progress, TaskID]]:
 
 
 def _run(directory: Path, cluster: DemoCluster, rate: float) -> DemoReport:
-    cluster.down(kill=True)  # what an earlier run left, if it was killed itself
+    cluster.down(kill=True)  # processes that an earlier, killed run left behind
     for leftover in (cluster.directory, directory / "parquet"):
         if leftover.exists():
             shutil.rmtree(leftover)
@@ -149,7 +150,7 @@ def _run(directory: Path, cluster: DemoCluster, rate: float) -> DemoReport:
         stream.write_manifest(manifest)
         with console.status("   Spark local[*]"), stderr_to(directory / SPARK_LOG):
             report.audits += audits_by_spark(cluster.bootstrap, TOPIC, parquet, manifest)
-        _say(f"what the producer was told: {manifest}")
+        _say(f"the producer's manifest: {manifest}")
     cluster.down()
     report.figures.append(("The whole demo took", f"{time.monotonic() - whole:.0f} s"))
     page = directory / "index.html"
@@ -180,7 +181,7 @@ def _led_by(seen: ClusterMetadata, broker: int) -> list[int]:
 
 
 def _without(seen: ClusterMetadata, broker: int) -> bool:
-    """Every partition has a leader, and `broker` is neither leader nor in an ISR."""
+    """Whether every partition has a leader, and `broker` is neither a leader nor in an ISR."""
     topic = seen.topics.get(TOPIC)
     return (
         topic is not None
@@ -198,7 +199,7 @@ def _leaders(seen: ClusterMetadata) -> str:
 
 
 def _fail_over(cluster: DemoCluster, stream: FlightStream, report: DemoReport) -> None:
-    """Two broker deaths under load, each followed by the broker's return to every ISR."""
+    """Kills two brokers under load, one after the other; each starts again and returns to every ISR."""
 
     def happened(text: str, label: str = "") -> None:
         report.events.append(TimelineEvent(time.monotonic() - stream.begun, text, label))
@@ -258,7 +259,7 @@ def _comes_back(cluster: DemoCluster, broker: int, happened: _Happened) -> None:
 
 
 def _pipeline(directory: Path, cluster: DemoCluster, report: DemoReport) -> Path | None:
-    """The Parquet directory; None, with the reason in the report, where there is no Spark."""
+    """Returns the Parquet directory; without Spark it returns None, and the report has the reason."""
     try:
         _say(f"Java at {java_home()}")
     except SparkUnavailable as error:

@@ -15,7 +15,8 @@ _FLIGHT: Final = (
 
 
 class CarrierDelay(NamedTuple):
-    """`mean_delay` is minutes of departure delay over flights that left; `late_share` left 15 minutes late or more."""
+    """`mean_delay` is the mean departure delay in minutes of flights that left; `late_share` of them left at least 15
+    min late."""
 
     carrier: str
     flights: int
@@ -24,7 +25,8 @@ class CarrierDelay(NamedTuple):
 
 
 def topic_to_parquet(bootstrap: str, topic: str, target: Path) -> list[CarrierDelay]:
-    """Every record of `topic` into `target`, partitioned by month; delays by carrier read back from there."""
+    """Writes every record of `topic` to `target`, partitioned by month; returns delays by carrier, read back from
+    there."""
     from pyspark.sql import functions as sql
 
     spark = session("barnabas demo", master="local[*]")

@@ -1,4 +1,4 @@
-"""The demo's report: one HTML file that needs nothing else."""
+"""The demo's report: one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ footer { color: var(--soft); margin-top: 3rem; font-size: .9rem }
 
 @dataclass
 class TimelineEvent:
-    """Something that happened `at_s` seconds after the stream began; `label` marks it on the timeline."""
+    """An event `at_s` seconds after the stream began; `label` marks it on the timeline."""
 
     at_s: float
     text: str
@@ -123,7 +123,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _timeline(per_bucket: Mapping[int, int], events: Sequence[TimelineEvent]) -> str:
-    """Acknowledgements over time as an SVG; labelled events are vertical lines."""
+    """Acknowledgements over time as an SVG picture; labelled events are vertical lines."""
     if not per_bucket:
         return ""
     width, height, base = 1000.0, 260.0, 220.0

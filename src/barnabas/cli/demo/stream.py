@@ -1,4 +1,4 @@
-"""The producer of the demo: librdkafka, idempotent, acks=all; it never stops, whatever is killed meanwhile."""
+"""The demo's producer: librdkafka, idempotent, acks=all. It goes on sending while brokers are killed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TURN_S: Final = 0.02
 
 
 class ManifestLine(NamedTuple):
-    """A line of the producer's manifest; `offset` is -1 if the broker did not repeat it after a retry."""
+    """A line of the producer's manifest; `offset` is -1 if a retry's answer did not contain it."""
 
     id: int
     partition: int
@@ -27,11 +27,11 @@ class ManifestLine(NamedTuple):
 
 
 class FlightStream(threading.Thread):
-    """Sends `flights` in their order at about `rate` records a second, and notes every acknowledgement.
+    """Sends `flights` in their order at about `rate` records a second, and records every acknowledgement.
 
-    `acknowledged` counts them; `manifest` has the acknowledgement of each. `failures` are records whose delivery
-    the client gave up: there must be none. `notices` are librdkafka's remarks on lost and restored connections,
-    which no application has to handle.
+    `acknowledged` counts the acknowledged records; `manifest` has a line for each. `failures` are records whose
+    delivery the client gave up: there must be none. `notices` are librdkafka's reports of lost connections, which an
+    application may ignore.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class FlightStream(threading.Thread):
                 "linger.ms": 10,
                 "queue.buffering.max.messages": 500_000,
                 "error_cb": self._noticed,
-                "log_level": 0,  # lost connections come as notices; on the console they would hide the story
+                "log_level": 0,  # lost connections arrive as notices; on the console they would bury the demo
             }
         )
 
@@ -74,7 +74,7 @@ class FlightStream(threading.Thread):
 
     @property
     def share(self) -> float:
-        """How much of the stream has been sent, 0 to 1."""
+        """The share of the stream that has been sent, 0 to 1."""
         return self.sent / len(self._flights)
 
     def _noticed(self, error: Any) -> None:
@@ -118,7 +118,7 @@ class FlightStream(threading.Thread):
             if due >= self.rate * _TURN_S:
                 due = 0.0
                 self._producer.poll(0)
-                # `poll` returns with the first delivery report, not when its time is over.
+                # `poll` returns at the first delivery report, not at the end of its timeout.
                 while (ahead_s := self.sent / self.rate - (time.monotonic() - self.begun)) > 0:
                     self._producer.poll(ahead_s)
                 self._on_progress(self.acknowledged)
@@ -128,7 +128,7 @@ class FlightStream(threading.Thread):
         self.took_s = time.monotonic() - self.begun
 
     def write_manifest(self, target: Path) -> None:
-        """What was acknowledged, as ``barnabas spark audit`` takes it."""
+        """Writes the acknowledged records in the format that ``barnabas spark audit`` reads."""
         import pyarrow
         import pyarrow.parquet as parquet
 

@@ -1,6 +1,6 @@
-"""``kafka-acls``: who may do what, by brokers with an authorizer (``kafka.admin.AclCommand``).
+"""``kafka-acls``: the access control lists of brokers with an authorizer (``kafka.admin.AclCommand``).
 
-Against brokers without one it says what Kafka's tool says against Kafka's: SecurityDisabledException.
+Brokers without an authorizer refuse it with SecurityDisabledException, as Kafka's do.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _Words(ToolWords):
         self.cluster = parser.flag("cluster", "The cluster.")
         self.group = parser.takes("group", "A group; * means all.", "group")
         self.transactional_id = parser.takes("transactional-id", "A transactional id; * means all.", "transactional-id")
-        self.idempotent = parser.flag("idempotent", "With --producer: an idempotent one.")
+        self.idempotent = parser.flag("idempotent", "With --producer: the producer is idempotent.")
         self.token = parser.takes("delegation-token", "A delegation token; * means all.", "delegation-token")
         self.pattern_type = parser.takes(
             "resource-pattern-type",
@@ -85,21 +85,26 @@ class _Words(ToolWords):
         self.list = parser.flag("list", "Show ACLs.")
         self.operation = parser.takes(
             "operation",
-            "What is allowed or denied: " + ", ".join(operation.words for operation in Operation if operation > _O.ANY),
+            "The operations that are allowed or denied: "
+            + ", ".join(operation.words for operation in Operation if operation > _O.ANY),
             default="All",
         )
         self.allow_principal = parser.takes("allow-principal", "Who may, User:name.", "allow-principal")
         self.deny_principal = parser.takes("deny-principal", "Who may not.", "deny-principal")
-        self.principal = parser.takes("principal", "With --list: whose ACLs.", "principal", optional=True)
-        self.allow_host = parser.takes("allow-host", "From where; * means anywhere.", "allow-host")
+        self.principal = parser.takes(
+            "principal", "With --list: the principal whose ACLs are shown.", "principal", optional=True
+        )
+        self.allow_host = parser.takes("allow-host", "The client's address; * means any.", "allow-host")
         self.deny_host = parser.takes("deny-host", "From where not.", "deny-host")
-        self.producer = parser.flag("producer", "What a producer needs.")
-        self.consumer = parser.flag("consumer", "What a consumer needs.")
+        self.producer = parser.flag("producer", "The ACLs that a producer needs.")
+        self.consumer = parser.flag("consumer", "The ACLs that a consumer needs.")
         self.force = parser.flag("force", "Ask nothing.")
         self.zk_tls = parser.takes(
             "zk-tls-config-file", "DEPRECATED, use --bootstrap-server.", "Authorizer ZooKeeper TLS configuration"
         )
-        self.user = parser.takes("user-principal", "A user whose tokens these are.", "user-principal")
+        self.user = parser.takes(
+            "user-principal", "A user whose delegation tokens the ACLs are about.", "user-principal"
+        )
         self.options = parser.read(words, "This tool helps to manage acls on kafka.")
         self._check()
 
@@ -137,7 +142,7 @@ class _Words(ToolWords):
                 "option should be specified."
             )
 
-    # what is meant
+    # the resources and their entries
 
     @property
     def pattern(self) -> PatternType:
@@ -189,7 +194,7 @@ class _Words(ToolWords):
         return found
 
     def acls(self) -> Acls:
-        """What is to be added or removed, by resource; no entries mean all that there are."""
+        """The ACLs to add or remove, by resource; no entries mean all that the resource has."""
         acls: Acls = {}
         if not self.options.has_any((self.producer, self.consumer)):
             entries = self.entries(map(_operation, self.values(self.operation)))
@@ -249,7 +254,7 @@ def main(arguments: list[str]) -> int:
         if not words.has(words.server):
             raise JavaError(
                 "java.lang.UnsupportedOperationException",
-                "Barnabas's kafka-acls goes by --bootstrap-server only, past no broker to ZooKeeper",
+                "Barnabas's kafka-acls takes --bootstrap-server only: it does not write to ZooKeeper itself",
             )
         properties = client_properties(words.options.value(words.config_file), words.options.value(words.server))
         _act(words, properties)

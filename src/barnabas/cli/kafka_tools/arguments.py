@@ -1,4 +1,5 @@
-"""A tool's words as argparse4j 0.7 reads them: it is made after Python's argparse, and words some errors otherwise."""
+"""Parses a tool's words as argparse4j 0.7 does. argparse4j is modelled on Python's argparse; some of its errors read
+differently."""
 
 from __future__ import annotations
 
@@ -12,15 +13,15 @@ from barnabas.cli.kafka_tools.errors import ToolExit
 from barnabas.cli.kafka_tools.options import CONVERT
 
 _COMMIT: Final = "5e9866f43ab8e7e4"
-"""Of Kafka 3.9.2, which `kafka-transactions --version` names."""
+"""The commit of Kafka 3.9.2, which `kafka-transactions --version` prints."""
 
 
 class ArgumentError(Exception):
-    """What is wrong with the words, in argparse4j's."""
+    """An error in the words, in argparse4j's wording."""
 
 
 def number(kind: str) -> Callable[[str], Any]:
-    """A converter that names the Java class which refuses a text."""
+    """Makes a converter whose error names the Java class that refuses the text."""
 
     def convert(text: str) -> Any:
         try:
@@ -34,7 +35,7 @@ def number(kind: str) -> Callable[[str], Any]:
 
 
 class Parser(argparse.ArgumentParser):
-    """`parse` and `refuse` show the whole tool's usage, also where a subcommand's words are wrong."""
+    """`parse` and `refuse` show the usage of the whole tool, even if a subcommand's words are wrong."""
 
     def __init__(self, *args: Any, help_code: int = 1, **settings: Any) -> None:
         self._help_code = help_code
@@ -47,7 +48,7 @@ class Parser(argparse.ArgumentParser):
         raise ToolExit(self._help_code)
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
-        """Refuses words that are wrong."""
+        """Parses the words; refuses wrong ones."""
         try:
             found, unknown = self.parse_known_args(list(words))
         except ArgumentError as error:
@@ -57,14 +58,14 @@ class Parser(argparse.ArgumentParser):
         return found
 
     def given(self, words: Sequence[str]) -> argparse.Namespace:
-        """`parse`; without words it prints the help, and raises `ToolExit` with 0."""
+        """As `parse`; without words it prints the help and raises `ToolExit` with 0."""
         if not words:
             self.print_help()
             raise ToolExit(0)
         return self.parse(words)
 
     def refuse(self, error: object) -> NoReturn:
-        """The usage and the error on the standard error. Raises `ToolExit` with 1."""
+        """Prints the usage and the error to the standard error. Raises `ToolExit` with 1."""
         sys.stdout.flush()
         self.print_usage(sys.stderr)
         print(f"{self.prog}: error: {error}", file=sys.stderr)

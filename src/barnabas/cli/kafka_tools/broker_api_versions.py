@@ -26,7 +26,7 @@ _BETWEEN_CONTROLLERS: Final = frozenset(
         ApiKey.UPDATE_RAFT_VOTER,
     }
 )
-"""Kafka does not name these as missing: no broker has them."""
+"""No broker has these APIs, and Kafka's tool does not list them as missing."""
 
 
 def main(words: list[str]) -> int:

@@ -46,7 +46,7 @@ def _entity_hash(quotas: _Quotas) -> int:
 
 
 async def _listed(admin: ToolAdmin, types: Sequence[str], names: Sequence[str]) -> list[_Quotas]:
-    """The quotas of just these entities; a type without a name means all of its kind."""
+    """The quotas of exactly these entities; a type without a name means all entities of that type."""
     if len(names) > len(types):
         raise illegal_argument("More entity names specified than entity types")
     components = []
@@ -117,7 +117,7 @@ async def describe_scram_users(admin: ToolAdmin, names: Sequence[str]) -> None:
 async def alter(
     admin: ToolAdmin, types: Sequence[str], names: Sequence[str], added: Mapping[str, str], deleted: Sequence[str]
 ) -> None:
-    """Quotas or SCRAM credentials, never both."""
+    """Changes quotas or SCRAM credentials, never both."""
     scram_added = {key: value for key, value in added.items() if key in MECHANISMS}
     scram_deleted = [key for key in deleted if key in MECHANISMS]
     unknown_added = [key for key in added if key not in MECHANISMS and key not in _QUOTAS]
@@ -220,8 +220,7 @@ async def _alter_scram(admin: ToolAdmin, user: str, added: Mapping[str, str], de
 
 
 def scram_credential(mechanism: str, text: str, *, told_as: str = "") -> tuple[int, str]:
-    """Iterations and password of ``[iterations=N,]password=P``. Raises `JavaError`, which calls the mechanism
-    `told_as`."""
+    """Parses ``[iterations=N,]password=P``. Raises `JavaError`, which calls the mechanism `told_as`."""
     match = re.fullmatch(r"(?:iterations=(-?[0-9]*),)?password=(.*)", text)
     if match is None:
         raise illegal_argument(f"Invalid credential property {mechanism.replace('-', '_')}={text}")

@@ -1,4 +1,4 @@
-"""``kafka-configs``: what it is asked to do, checked as ``ConfigCommand.ConfigCommandOptions`` checks it."""
+"""``kafka-configs``: its options, checked as ``ConfigCommand.ConfigCommandOptions`` checks them."""
 
 from __future__ import annotations
 
@@ -42,14 +42,16 @@ class ConfigWords(ToolWords):
         )
         self.alter = parser.flag("alter", "Change configurations.")
         self.describe = parser.flag("describe", "Show configurations.")
-        self.all = parser.flag("all", "Show those that were not set, too, and a broker's static ones.")
+        self.all = parser.flag("all", "Also show configurations that were not set, and a broker's static ones.")
         self.entity_type = parser.takes(
             "entity-type", "topics, clients, users, brokers, broker-loggers, ips or client-metrics."
         )
         self.entity_name = parser.takes(
             "entity-name", "A topic's name, a client's id, a user's principal name, a broker's id, or an IP address."
         )
-        self.entity_default = parser.flag("entity-default", "What holds for those that have no configuration.")
+        self.entity_default = parser.flag(
+            "entity-default", "The defaults, for all that have no configuration of their own."
+        )
         self.add_config = parser.takes(
             "add-config", "Keys and values, k1=v1,k2=[v1,v2],k3=v3: brackets keep commas together."
         )
@@ -87,7 +89,7 @@ class ConfigWords(ToolWords):
 
     @property
     def entity_names(self) -> list[str]:
-        """In the order of their mentions; empty for a default."""
+        """In the order in which they were given; empty for a default."""
         given = iter(self.options.values(self.entity_name))
         names: list[str] = []
         for option in self.options.found:

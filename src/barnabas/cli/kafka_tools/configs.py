@@ -147,7 +147,7 @@ async def _all_names(admin: ToolAdmin, kind: str) -> list[str]:
 async def _entries(
     admin: ToolAdmin, kind: str, name: str, *, synonyms: bool = False, describe_all: bool = False
 ) -> list[_Entry]:
-    """The entries that were set dynamically for just this resource, or all entries, in the order of their names."""
+    """The entries that were set dynamically for exactly this resource, or all entries; in the order of their names."""
     only = None
     if kind == TOPICS:
         if name:
@@ -183,7 +183,7 @@ async def _entries(
 
 
 async def _to_resource(admin: ToolAdmin, kind: str, name: str, request: Any) -> Any:
-    """Asks any broker, but for a broker's own configuration that broker."""
+    """A broker's configuration is asked of that broker, any other of any broker."""
     if kind not in (BROKERS, BROKER_LOGGERS) or not name:
         return await admin.to_any(request)
     if int(name) not in (await admin.cluster.refresh([])).brokers:
@@ -249,7 +249,7 @@ async def _alter_incrementally(
 
 
 async def _alter_broker(admin: ToolAdmin, name: str, added: Mapping[str, str], deleted: Sequence[str]) -> None:
-    """Sends all that is set again, with what changes: brokers before KIP-339 know no other way."""
+    """Sends the whole configuration with the changes, as brokers before KIP-339 require."""
     old = await _entries(admin, BROKERS, name)
     _check_deleted(old, deleted)
     values = {entry.name: entry.value for entry in old} | dict(added)

@@ -1,6 +1,6 @@
 """``kafka-configs --zookeeper``: SCRAM users, and configurations of brokers that do not run.
 
-It works where no broker runs yet, and only the znodes' ACLs limit what it may do.
+It works before any broker runs, and only the znodes' ACLs limit what it may do.
 
 Source: ``kafka.admin.ConfigCommand.processCommandWithZk``.
 """
@@ -48,7 +48,7 @@ _LISTENERS_OWN: Final = re.compile(r"listener\.name\.[^.]*\.(.*)")
 
 
 class _Part(NamedTuple):
-    """A type, with the sanitized name of one of its entities or without."""
+    """A type of entity, with the sanitized name of one entity or without a name."""
 
     kind: str
     name: str | None
@@ -70,7 +70,7 @@ class _Entity(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Below the root's type; as the znodes have it."""
+        """The entity's path in ZooKeeper, below its type."""
         root = self.root.name or ""
         if self.child is None:
             return root
@@ -84,7 +84,7 @@ def run(words: ConfigWords) -> None:
     """Raises `JavaError` for every failure."""
     entity = _entity(words, words.entity_types, words.entity_names)
     if words.has(words.alter):
-        # Read before ZooKeeper is asked: what is wrong with them shows without it.
+        # Parsed before the connection to ZooKeeper: errors in the words show without it.
         added, deleted = words.to_add(), words.to_delete()
         _in_zookeeper(words, lambda zk: _alter(zk, entity, added, deleted))
     else:
@@ -119,7 +119,7 @@ def _in_zookeeper(words: ConfigWords, story: Callable[[KafkaZkClient], Awaitable
         client = client_of(real_runtime(), config, name="ConfigCommand")
     except ConfigError as error:
         raise JavaError(CONFIG_EXCEPTION, str(error)) from None
-    # A client with an identity makes znodes that it alone may change, as Kafka's tool does.
+    # A client that logs in creates znodes that it alone may change, as Kafka's tool does.
     secure = client.security.sasl is not None or bool(config.text("zookeeper.ssl.keystore.location"))
 
     async def connected() -> None:
@@ -151,7 +151,7 @@ async def _describe(zk: KafkaZkClient, entity: _Entity) -> None:
     all_users = entity == _Entity(_Part(USERS, None), None)
     for found in await _all(zk, entity):
         values = await zk.get_entity_configs(found.root.kind, found.path)
-        # A user with client ids has a znode, and need not have a configuration.
+        # A user with client ids has a znode, but may have no configuration of its own.
         if values or not all_users:
             told = ",".join(f"{name}={values[name]}" for name in in_hash_order(values))
             print(f"Configs for {found} are {told}")
@@ -194,9 +194,9 @@ async def _alter(zk: KafkaZkClient, entity: _Entity, added: dict[str, str], dele
 
 @over_where_another_writes
 async def change(zk: KafkaZkClient, kind: str, path: str, added: Mapping[str, str], deleted: Sequence[str]) -> None:
-    """Adds to an entity's configuration and deletes from it; what another changes meanwhile stays changed.
+    """Adds to an entity's configuration and deletes from it; another writer's change meanwhile is kept.
 
-    No controller's epoch guards it: a cluster that was never started has no controller.
+    The write is not guarded by the controller's epoch: a cluster that was never started has no controller.
     """
     values, version = await zk.get_entity_configs_and_version(kind, path)
     invalid = [key for key in deleted if key not in values]
@@ -208,7 +208,7 @@ async def change(zk: KafkaZkClient, kind: str, path: str, added: Mapping[str, st
         if version == UNKNOWN_VERSION:
             await zk.create_recursive(znode, data)
         else:
-            # Sent once: where the answer is lost, nobody knows whose write a later version is.
+            # Sent once: if the answer is lost, a later version in ZooKeeper may be this write or another's.
             result_of(*await zk.client.handle_requests([SetData(znode, data, version)]))
     except (NodeExists, NoNode):
         raise BadVersion(znode) from None
@@ -232,8 +232,8 @@ def _stored_credential(mechanism: str, text: str) -> str:
 
 
 def _stored_broker_values(added: Mapping[str, str], *, per_broker: bool) -> dict[str, str]:
-    """The values as ZooKeeper keeps them: with passwords encrypted by the ``password.encoder.`` keys, and without
-    these keys."""
+    """The values as ZooKeeper stores them: passwords are encrypted by the ``password.encoder.`` keys, which are left
+    out."""
     from barnabas.broker.protection import is_password
     from barnabas.security.password_encoder import password_encoder
 

@@ -1,4 +1,5 @@
-"""``kafka-console-consumer``: records on the standard output (``org.apache.kafka.tools.consumer.ConsoleConsumer``)."""
+"""``kafka-console-consumer``: prints records to the standard output
+(``org.apache.kafka.tools.consumer.ConsoleConsumer``)."""
 
 from __future__ import annotations
 
@@ -52,36 +53,46 @@ class _Words(ToolWords):
         self.whitelist = parser.takes("whitelist", "DEPRECATED, use --include.", "Java regex (String)")
         self.include = parser.takes("include", "The topics to read, as a regular expression.", "Java regex (String)")
         self.partition = parser.takes(
-            "partition", "The one partition to read, from its end without --offset.", "partition", kind="Integer"
+            "partition", "The one partition to read; without --offset from its end.", "partition", kind="Integer"
         )
         self.offset_option = parser.takes(
-            "offset", "Where to begin in it: a number, earliest or latest.", "consume offset", default="latest"
+            "offset",
+            "The offset to begin at in the partition: a number, earliest or latest.",
+            "consume offset",
+            default="latest",
         )
         self.consumer_property = parser.takes("consumer-property", "A consumer's property.", "consumer_prop")
-        self.consumer_config = parser.takes("consumer.config", "A file of consumer's properties.", "config file")
+        self.consumer_config = parser.takes("consumer.config", "A file of consumer properties.", "config file")
         self.formatter_class = parser.takes(
-            "formatter", "What shows the records.", "class", default=next(iter(FORMATTERS))
+            "formatter", "The formatter of the records.", "class", default=next(iter(FORMATTERS))
         )
         self.property = parser.takes(
             "property",
-            "How records are shown: print.timestamp, print.key, print.offset, print.partition, print.headers, "
+            "A property of the formatter: print.timestamp, print.key, print.offset, print.partition, print.headers, "
             "print.value, key.separator, line.separator, headers.separator, null.literal, key.deserializer, "
             "value.deserializer, headers.deserializer.",
             "prop",
         )
-        self.formatter_config = parser.takes("formatter-config", "A file of such properties.", "config file")
+        self.formatter_config = parser.takes("formatter-config", "A file of the formatter's properties.", "config file")
         self.from_beginning = parser.flag(
-            "from-beginning", "Begin with the first records where nothing is committed, not with the next."
+            "from-beginning",
+            "Begin with the first record, not with the next one, if the group has no committed offset.",
         )
-        self.max_messages = parser.takes("max-messages", "End after as many.", "num_messages", kind="Integer")
-        self.timeout = parser.takes("timeout-ms", "End when none comes for so long.", "timeout_ms", kind="Long")
-        self.skip = parser.flag("skip-message-on-error", "Go on after a record that cannot be shown.")
+        self.max_messages = parser.takes(
+            "max-messages", "End after this number of records.", "num_messages", kind="Integer"
+        )
+        self.timeout = parser.takes(
+            "timeout-ms", "End when no record arrives for this time.", "timeout_ms", kind="Long"
+        )
+        self.skip = parser.flag("skip-message-on-error", "Skip records that cannot be shown.")
         self.server = parser.takes("bootstrap-server", "REQUIRED: the brokers to ask first.", "server to connect to")
         self.key_deserializer = parser.takes("key-deserializer", "", "deserializer for key")
         self.value_deserializer = parser.takes("value-deserializer", "", "deserializer for values")
-        self.events = parser.flag("enable-systest-events", "Say when the tool ends.")
+        self.events = parser.flag("enable-systest-events", "Print a line when the tool ends.")
         self.isolation = parser.takes(
-            "isolation-level", "read_committed leaves out what no transaction committed.", default="read_uncommitted"
+            "isolation-level",
+            "read_committed leaves out records of open and aborted transactions.",
+            default="read_uncommitted",
         )
         self.group = parser.takes("group", "The group to read in.", "consumer group id")
 
@@ -176,7 +187,7 @@ def main(arguments: list[str]) -> int:
         code, failure = 1, error
     except KeyboardInterrupt:
         code = 130
-    except asyncio.CancelledError:  # SIGTERM: the group has been left, and what was shown is committed
+    except asyncio.CancelledError:  # SIGTERM: the consumer has committed the shown records and left the group
         code = 143
     sys.stdout.flush()
     print(f"Processed a total of {reader.count} messages", file=sys.stderr)
@@ -188,7 +199,7 @@ def main(arguments: list[str]) -> int:
 
 
 class _Reader:
-    """One run of the consumer; `count` records were shown."""
+    """One run of the consumer; `count` is the number of records shown."""
 
     def __init__(self, words: _Words) -> None:
         self.count = 0
@@ -255,7 +266,7 @@ class _Reader:
         return [name for name, topic in topics.items() if self._wanted.fullmatch(name) and not topic.is_internal]
 
     async def _assign_new(self, cluster: ClusterClient, consumer: Consumer) -> None:
-        """Assigns the partitions that are not assigned yet. Those that appear later are read from their beginning."""
+        """Assigns partitions that are not assigned yet. A partition that appears later is read from its beginning."""
         there = consumer.assignment
         found = [partition for name in await self._topics(cluster) for partition in cluster.metadata.partitions(name)]
         new = [partition for partition in found if partition not in there]

@@ -1,4 +1,4 @@
-"""``kafka-console-producer``: the standard input's lines as records (``kafka.tools.ConsoleProducer``)."""
+"""``kafka-console-producer``: writes the standard input's lines as records (``kafka.tools.ConsoleProducer``)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CHUNK: Final = 1 << 16
 _PENDING_MAX: Final = 10_000
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 _LINGER_MS_MAX: Final = 100
-"""By Kafka's default the last lines would wait for a second each time."""
+"""With Kafka's default each batch would wait for a second."""
 _READER: Final = "kafka.tools.ConsoleProducer$LineMessageReader"
 
 
@@ -52,17 +52,17 @@ class _Words(ToolWords):
         )  # fmt: skip
         self.merged = self._producer_options(parser)
         self.reader = parser.takes(
-            "line-reader", "The reader of lines; there is only Kafka's own.", "reader_class", default=_READER
+            "line-reader", "The reader of lines; only Kafka's own is supported.", "reader_class", default=_READER
         )
         self.property = parser.takes(
             "property",
-            "How lines are read: parse.key, key.separator, parse.headers, headers.delimiter, headers.separator, "
+            "A property of the reader: parse.key, key.separator, parse.headers, headers.delimiter, headers.separator, "
             "headers.key.separator, null.marker, ignore.error.",
             "prop",
         )
-        self.reader_config = parser.takes("reader-config", "A file of such properties.", "config file")
+        self.reader_config = parser.takes("reader-config", "A file of the reader's properties.", "config file")
         self.producer_property = parser.takes("producer-property", "A producer's property.", "producer_prop")
-        self.producer_config = parser.takes("producer.config", "A file of producer's properties.", "config file")
+        self.producer_config = parser.takes("producer.config", "A file of producer properties.", "config file")
         try:
             self.options = parser.parse(words)
             parser.require_servers(self.options, self.server, self.broker_list)
@@ -76,17 +76,17 @@ class _Words(ToolWords):
         parser.check_addresses(self.value(self.servers))
 
     def _producer_options(self, parser: OptionParser) -> list[tuple[str, ToolOption]]:
-        """Options that are another name of a producer's property; a later one of the same property wins."""
+        """Options that set a producer's property; the last one of the same property wins."""
 
         def number(name: str, description: str, placeholder: str, kind: str, default: int) -> ToolOption:
             return parser.takes(name, description, placeholder, kind=kind, default=default)
 
         return [
-            ("linger.ms", number("timeout", "How long records wait to be sent together.", "timeout_ms", "Long", 1000)),
+            ("linger.ms", number("timeout", "How long records wait to be batched.", "timeout_ms", "Long", 1000)),
             (
                 "acks",
                 parser.takes(
-                    "request-required-acks", "Whose acknowledgement is waited for.", "request required acks",
+                    "request-required-acks", "The required acknowledgements: 0, 1, -1 or all.", "request required acks",
                     default="-1",
                 ),
             ),
@@ -97,7 +97,7 @@ class _Words(ToolWords):
             ("retries", number("message-send-max-retries", "How often a record is sent again.", "", "Integer", 3)),
             (
                 "retry.backoff.ms",
-                number("retry-backoff-ms", "How long to wait before that.", "", "Long", 100),
+                number("retry-backoff-ms", "How long to wait before sending again.", "", "Long", 100),
             ),
             ("send.buffer.bytes", number("socket-buffer-size", "The socket's buffer.", "size", "Integer", 102400)),
             (
@@ -114,12 +114,12 @@ class _Words(ToolWords):
             (
                 "metadata.max.age.ms",
                 number(
-                    "metadata-expiry-ms", "How old metadata may be.", "metadata expiration interval", "Long", 300000
+                    "metadata-expiry-ms", "The maximal age of metadata.", "metadata expiration interval", "Long", 300000
                 ),
             ),
             (
                 "max.block.ms",
-                number("max-block-ms", "How long sending may wait for room.", "max block on send", "Long", 60000),
+                number("max-block-ms", "How long sending may wait for buffer.", "max block on send", "Long", 60000),
             ),
         ]  # fmt: skip
 
@@ -148,7 +148,7 @@ class Line:
 
 
 class LineReader:
-    """``LineMessageReader``: splits a line into headers, key and value as its properties say."""
+    """``LineMessageReader``: splits a line into headers, key and value according to its properties."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         def is_true(name: str) -> bool:
@@ -186,7 +186,7 @@ class LineReader:
                 raise JavaError(KAFKA_EXCEPTION, f"{first} and {second} may not be equal")
 
     def read(self, line: str) -> Line:
-        """Raises `JavaError` for a line without a separator that it has to have."""
+        """Raises `JavaError` for a line without a required separator."""
         self._line_number += 1
         at = 0
         headers = self._part(self._parse_headers, line, at, self._delimiter, "headers delimiter")
@@ -309,7 +309,7 @@ async def _acknowledged(sent: asyncio.Future[Any]) -> None:
 
 
 def _refused(topic: str, line: Line, error: Exception, *, in_step: bool, patience_ms: int) -> None:
-    """Reports a record that the producer did not take, since its topic or every broker is out of reach."""
+    """Reports a record that the producer refused because its topic does not exist or no broker answers."""
     reason = error if isinstance(error, JavaError) else java_error(error) if isinstance(error, KafkaError) else None
     assert reason is not None
     if reason.simple_name == "InvalidTopicException":
@@ -345,7 +345,7 @@ def _complain(topic: str, line: Line, error: JavaError) -> None:
 
 
 async def _lines() -> AsyncIterator[str]:
-    """The standard input's lines as Java reads them; a prompt before each where somebody types."""
+    """The standard input's lines as Java splits them; on a terminal each has a prompt."""
     prompts = sys.stdin.isatty() and sys.stdout.isatty()
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     loop = asyncio.get_running_loop()
@@ -360,7 +360,7 @@ async def _lines() -> AsyncIterator[str]:
         lines = _LINE_END.split(rest)
         rest = lines.pop()
         if rest == "" and lines and chunk.endswith(b"\r") and not ended:
-            rest = lines.pop() + "\r"  # the other half of a line's end may be still to come
+            rest = lines.pop() + "\r"  # the \n of a \r\n may still be to come
         if ended and rest:
             lines.append(rest.removesuffix("\r"))
         for line in lines:

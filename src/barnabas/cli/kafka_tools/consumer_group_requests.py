@@ -1,4 +1,4 @@
-"""What ``kafka-consumer-groups`` asks of groups and logs, with errors as Java's tool has them."""
+"""The requests of ``kafka-consumer-groups`` about groups and logs, with the errors of Java's tool."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def print_error(message: str, error: JavaError | None = None) -> None:
 
 
 async def listed_groups(admin: ToolAdmin, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[Listing]:
-    """Groups of consumers, in the order of the map in which Kafka's client collects them."""
+    """Consumer groups, in the order of the Java map in which Kafka's client collects them."""
     found: dict[str, Listing] = {}
     try:
         brokers = (await admin.cluster.refresh([])).brokers
@@ -86,7 +86,7 @@ def topic_and_partitions(text: str) -> list[TopicPartition]:
 
 
 async def partitions_of(admin: ToolAdmin, topic: str) -> list[TopicPartition]:
-    """A topic's partitions. Raises `JavaError`, as out of a future, where there is no such topic."""
+    """A topic's partitions. Raises `JavaError`, in the form of a failed future, if there is no such topic."""
     metadata = await admin.cluster.look_up([topic])
     check_answer(metadata.error_of(topic))
     return metadata.partitions(topic)

@@ -1,4 +1,4 @@
-"""``kafka-consumer-groups --reset-offsets``: what a group is to have committed, by each of Kafka's ways (KIP-122)."""
+"""``kafka-consumer-groups --reset-offsets``: sets a group's committed offsets in each of Kafka's ways (KIP-122)."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ async def _shifted(
 
 
 async def _in_range(admin: ToolAdmin, requested: Offsets) -> Offsets:
-    """Moves what lies outside of a partition's log to its nearer end, with a warning."""
+    """Moves an offset outside of a partition's log to the nearer end, with a warning."""
     starts = await log_offsets(admin, requested, EARLIEST)
     ends = await log_offsets(admin, requested, LATEST)
     offsets: Offsets = {}
@@ -200,7 +200,7 @@ async def _at_time(admin: ToolAdmin, partitions: Iterable[TopicPartition], times
 
 
 def _timestamp(text: str) -> int:
-    """``Utils.getDateTime``: ``2024-02-29T12:00:00.000``, in UTC where no zone is named. In milliseconds."""
+    """``Utils.getDateTime``: ``2024-02-29T12:00:00.000``, in UTC unless a zone is named. Returns milliseconds."""
     failure = "java.text.ParseException"
     _, t, clock = text.partition("T")
     if not t:

@@ -1,4 +1,4 @@
-"""``kafka-consumer-groups``: what it is asked to do, checked as Kafka's ``ConsumerGroupCommandOptions`` checks it."""
+"""``kafka-consumer-groups``: its options, checked as Kafka's ``ConsumerGroupCommandOptions`` checks them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class ConsumerGroupWords(ToolWords):
         self.topic = parser.takes("topic", "A topic, or some of its partitions: topic:0,1,2; may be repeated.", "topic")
         self.all_topics = parser.flag("all-topics", "Every topic for which the group has committed offsets.")
         self.list = parser.flag("list", "Name all groups.")
-        self.describe = parser.flag("describe", "Show groups: what they have committed and what is left to read.")
+        self.describe = parser.flag("describe", "Show groups: their committed offsets and their lag.")
         self.all_groups = parser.flag("all-groups", "Every group.")
-        self.delete = parser.flag("delete", "Delete groups with all that they have committed.")
+        self.delete = parser.flag("delete", "Delete groups and their committed offsets.")
         self.timeout = parser.takes(
             "timeout", "How long to wait for brokers and for a group to settle.", "timeout (ms)", kind="Long",
             default=5000,
@@ -31,9 +31,11 @@ class ConsumerGroupWords(ToolWords):
             "command-config", "A file of client properties.", "command config property file"
         )
         self.reset_offsets = parser.flag(
-            "reset-offsets", "Commit other offsets for a group without members; --execute does it, --dry-run shows it."
+            "reset-offsets",
+            "Change the committed offsets of a group without members: --execute commits the new offsets, --dry-run "
+            "shows them.",
         )
-        self.delete_offsets = parser.flag("delete-offsets", "Forget what a group has committed for topics.")
+        self.delete_offsets = parser.flag("delete-offsets", "Delete a group's committed offsets of topics.")
         self.dry_run = parser.flag("dry-run", "Only show the new offsets.")
         self.execute = parser.flag("execute", "Commit the new offsets.")
         self.export = parser.flag("export", "Print the new offsets as CSV.")
@@ -42,16 +44,16 @@ class ConsumerGroupWords(ToolWords):
         self.to_datetime = parser.takes(
             "to-datetime", "To the offsets of this time, YYYY-MM-DDTHH:mm:SS.sss", "datetime"
         )
-        self.by_duration = parser.takes("by-duration", "To the offsets so long ago, PnDTnHnMnS", "duration")
+        self.by_duration = parser.takes("by-duration", "To the offsets of this duration ago, PnDTnHnMnS", "duration")
         self.to_earliest = parser.flag("to-earliest", "To the first offsets.")
         self.to_latest = parser.flag("to-latest", "To the ends.")
-        self.to_current = parser.flag("to-current", "To what is committed.")
+        self.to_current = parser.flag("to-current", "To the committed offsets.")
         self.shift_by = parser.takes(
-            "shift-by", "Forward by as many records, or back.", "number-of-offsets", kind="Long"
+            "shift-by", "Forward by this number of offsets, or back if negative.", "number-of-offsets", kind="Long"
         )
         only = (self.describe,)
         self.members = parser.flag("members", "Show the members.", available_if=only)
-        self.verbose = parser.flag("verbose", "Show the members' partitions, too.", available_if=only)
+        self.verbose = parser.flag("verbose", "Also show the members' partitions.", available_if=only)
         self.offsets = parser.flag("offsets", "Show the offsets, which is the default.", available_if=only)
         self.state = parser.takes(
             "state", "Show the state; with --list, of all groups or those in these states.", optional=True,
@@ -71,7 +73,7 @@ class ConsumerGroupWords(ToolWords):
         self._check_action(self.options)
 
     def _group(self) -> None:
-        """Options that Kafka's tool keeps, and names in its complaints, in sets."""
+        """Options that Kafka's tool keeps in a set, and names in its errors in that set's order."""
         self.selections = as_set((self.group, self.all_groups))
         self.levels = as_set((self.list, self.describe, self.delete, self.reset_offsets))
         self.scenarios = as_set(

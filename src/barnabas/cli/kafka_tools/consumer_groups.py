@@ -1,7 +1,7 @@
 """``kafka-consumer-groups``: list, describe, delete groups and reset or delete their offsets.
 
-Source: ``org.apache.kafka.tools.consumer.group.ConsumerGroupCommand``. Like it, the tool ends with 0 also where it
-prints an error, and its rows begin, and do not end, with a new line.
+Source: ``org.apache.kafka.tools.consumer.group.ConsumerGroupCommand``. Like Kafka's, the tool exits with 0 even after
+an error, and its rows begin, but do not end, with a newline.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ async def _describe(admin: ToolAdmin, words: ConsumerGroupWords) -> None:
 
 
 def _has_something(group: GroupDescription, rows: int) -> bool:
-    """Prints what is the matter with a group. Returns whether there is anything to show of it."""
+    """Prints a warning about the group's state, if any. Returns whether the group has anything to show."""
     if group.state == "Dead":
         print_error(f"Consumer group '{group.group}' does not exist.")
     elif group.state == "Empty":

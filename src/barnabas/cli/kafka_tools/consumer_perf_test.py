@@ -1,4 +1,4 @@
-"""``kafka-consumer-perf-test``: how fast records are read (``org.apache.kafka.tools.ConsumerPerformance``)."""
+"""``kafka-consumer-perf-test``: measures how fast records are read (``org.apache.kafka.tools.ConsumerPerformance``)."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class _Words(ToolWords):
         group = f"perf-consumer-{random.randrange(100_000)}"
         self.group = parser.takes("group", "The group to read in.", "gid", default=group)
         self.fetch_size = parser.takes(
-            "fetch-size", "A fetch's bytes of a partition.", "size", kind="Integer", default=_MB
+            "fetch-size", "The maximal bytes of a partition in a fetch.", "size", kind="Integer", default=_MB
         )
-        self.from_latest = parser.flag("from-latest", "Begin at the end where nothing is committed.")
+        self.from_latest = parser.flag("from-latest", "Begin at the log's end if the group has no committed offset.")
         self.socket = parser.takes(
             "socket-buffer-size", "The socket's buffer.", "size", kind="Integer", default=2 * _MB
         )
         self.threads = parser.takes("threads", "DEPRECATED, ignored.", "count", kind="Integer", default=10)
         self.fetchers = parser.takes("num-fetch-threads", "DEPRECATED, ignored.", "count", kind="Integer", default=1)
-        self.config = parser.takes("consumer.config", "A file of consumer's properties.", "config file")
+        self.config = parser.takes("consumer.config", "A file of consumer properties.", "config file")
         self.metrics = parser.flag("print-metrics", "Print metrics at the end.")
         self.detailed = parser.flag("show-detailed-stats", "Print a line every interval.")
         self.timeout = parser.takes(
@@ -52,7 +52,7 @@ class _Words(ToolWords):
             "date-format", "How times are printed (SimpleDateFormat).", "date format",
             default="yyyy-MM-dd HH:mm:ss:SSS",
         )  # fmt: skip
-        self.hide_header = parser.flag("hide-header", "Leave out the first line.")
+        self.hide_header = parser.flag("hide-header", "Leave out the line of headings.")
         try:
             self.options = parser.parse(words)
             parser.require_servers(self.options, self.server, self.broker_list)

@@ -1,4 +1,4 @@
-"""``kafka-delegation-tokens``: made, renewed, expired and described.
+"""``kafka-delegation-tokens``: creates, renews, expires and describes delegation tokens.
 
 Source: ``org.apache.kafka.tools.DelegationTokenCommand``.
 """
@@ -24,22 +24,32 @@ class _Words:
         parser = OptionParser()
         self.server = parser.takes("bootstrap-server", "REQUIRED: the brokers to ask first.")
         self.config_file = parser.takes(
-            "command-config", "REQUIRED: a file of client properties; tokens are for clients that have logged in."
+            "command-config",
+            "REQUIRED: a file of client properties. The client must log in, or brokers give it no token.",
         )
         self.create = parser.flag("create", "Make a token.")
-        self.renew = parser.flag("renew", "Have a token last longer.")
-        self.expire = parser.flag("expire", "Have a token end sooner.")
+        self.renew = parser.flag("renew", "Extend a token's life.")
+        self.expire = parser.flag("expire", "End a token's life earlier, or at once.")
         self.describe = parser.flag("describe", "Show tokens.")
-        self.owner = parser.takes("owner-principal", "Whose tokens, as User:name.", optional=True)
-        self.renewer = parser.takes("renewer-principal", "Who may renew it, as User:name.", optional=True)
+        self.owner = parser.takes("owner-principal", "The owner of the tokens, as User:name.", optional=True)
+        self.renewer = parser.takes("renewer-principal", "A user who may renew the token, as User:name.", optional=True)
         self.max_life = parser.takes(
-            "max-life-time-period", "In milliseconds; -1: delegation.token.max.lifetime.ms.", kind="Long", optional=True
+            "max-life-time-period",
+            "The token's longest life in milliseconds; -1: delegation.token.max.lifetime.ms.",
+            kind="Long",
+            optional=True,
         )
         self.renew_period = parser.takes(
-            "renew-time-period", "In milliseconds; -1: delegation.token.expiry.time.ms.", kind="Long", optional=True
+            "renew-time-period",
+            "How much longer the token lives, in milliseconds; -1: delegation.token.expiry.time.ms.",
+            kind="Long",
+            optional=True,
         )
         self.expiry_period = parser.takes(
-            "expiry-time-period", "In milliseconds; -1: at once.", kind="Long", optional=True
+            "expiry-time-period",
+            "When the token expires, in milliseconds from now; -1: at once.",
+            kind="Long",
+            optional=True,
         )
         self.hmac = parser.takes("hmac", "The token's HMAC in base64.", optional=True)
         options = self.options = parser.read(

@@ -1,4 +1,4 @@
-"""``kafka-delete-records``: records below an offset (``org.apache.kafka.tools.DeleteRecordsCommand``)."""
+"""``kafka-delete-records``: deletes records below an offset (``org.apache.kafka.tools.DeleteRecordsCommand``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``kafka-dump-log``: segments, indexes and snapshots, read from their files (``kafka.tools.DumpLogSegments``)."""
+"""``kafka-dump-log``: shows segments, indexes and snapshots from their files (``kafka.tools.DumpLogSegments``)."""
 
 from __future__ import annotations
 
@@ -46,22 +46,26 @@ Parsed = tuple[str | None, str | None]
 class _Words(ToolWords):
     def __init__(self, words: list[str]) -> None:
         parser = self.parser = OptionParser()
-        self.print = parser.flag("print-data-log", "Show the records' keys and values, as every decoder does.")
-        self.verify = parser.flag("verify-index-only", "Check an index without showing it.")
-        self.sanity = parser.flag("index-sanity-check", "Check an index only as a starting broker does.")
-        self.files = parser.takes("files", "REQUIRED: the files, apart by commas.", "file1, file2, ...")
+        self.print = parser.flag(
+            "print-data-log", "Show the records' keys and values. Each decoder option does so as well."
+        )
+        self.verify = parser.flag(
+            "verify-index-only", "Check an index against its segment without showing its entries."
+        )
+        self.sanity = parser.flag("index-sanity-check", "Only do a starting broker's checks of an index.")
+        self.files = parser.takes("files", "REQUIRED: the files, separated by commas.", "file1, file2, ...")
         self.max_message_size = parser.takes(
-            "max-message-size", "A message's bytes, at most.", "size", kind="Integer", default=5 * 1024 * 1024
+            "max-message-size", "The maximal bytes of a message.", "size", kind="Integer", default=5 * 1024 * 1024
         )
         self.max_bytes = parser.takes(
-            "max-bytes", "How many bytes of a segment to read.", "size", kind="Integer", default=(1 << 31) - 1
+            "max-bytes", "The number of bytes to read of a segment.", "size", kind="Integer", default=(1 << 31) - 1
         )
-        self.deep = parser.flag("deep-iteration", "Show every record, not only batches.")
+        self.deep = parser.flag("deep-iteration", "Show each record, not only batches.")
         self.value_decoder = parser.takes(
-            "value-decoder-class", "How values are read.", optional=True, default=f"{_API}.StringDecoder"
+            "value-decoder-class", "The decoder of values.", optional=True, default=f"{_API}.StringDecoder"
         )
         self.key_decoder = parser.takes(
-            "key-decoder-class", "How keys are read.", optional=True, default=f"{_API}.StringDecoder"
+            "key-decoder-class", "The decoder of keys.", optional=True, default=f"{_API}.StringDecoder"
         )
         self.offsets = parser.flag("offsets-decoder", "The segment is one of __consumer_offsets.")
         self.transactions = parser.flag("transaction-log-decoder", "The segment is one of __transaction_state.")
@@ -88,7 +92,7 @@ class _Words(ToolWords):
         if self.has(self.metadata) or self.has(self.remote):
             raise JavaError(
                 "java.lang.UnsupportedOperationException",
-                "Barnabas has neither KRaft's metadata nor tiered storage, and no decoder for their records",
+                "Barnabas has no decoder for records of KRaft's metadata and of tiered storage, as it has neither",
             )
         value, key = _decoder(self.value(self.value_decoder)), _decoder(self.value(self.key_decoder))
 
@@ -120,7 +124,7 @@ def _decoder(name: str) -> Callable[[bytes], str]:
 
 @dataclass(slots=True)
 class _Findings:
-    """What is wrong, told after all files: by file, in the order in which it was found."""
+    """Errors that are printed after all files: by file, in the order in which they were found."""
 
     index: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     gaps: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
@@ -198,7 +202,7 @@ def _bytes(path: str) -> bytes:
 
 
 def _whole(path: str, size: int) -> bytes:
-    """The file's whole entries."""
+    """The file's complete entries."""
     data = _bytes(path)
     return data[: len(data) // size * size]
 
@@ -240,7 +244,7 @@ def _dump_log(words: _Words, path: str, findings: _Findings) -> None:
 
 
 def _batches(data: memoryview) -> Iterator[tuple[BatchHeader, int, int]]:
-    """Whole batches, up to one that is broken or cut off."""
+    """Complete batches, up to the first one that is broken or cut off."""
     walk = batches(data)
     while True:
         try:
@@ -430,7 +434,7 @@ def _dump_time_index(words: _Words, path: str, findings: _Findings) -> None:
 
 
 def _dump_snapshot(path: str) -> None:
-    """The producers' states. A snapshot that cannot be read is told, and the next file is dumped."""
+    """Shows the producers' states. An unreadable snapshot is reported, and the next file is shown."""
     from crc32c import crc32c
 
     data = _bytes(path)

@@ -1,4 +1,4 @@
-"""Errors as Kafka's tools print them: by a Java exception's name and text, which is what people search for."""
+"""Errors as Kafka's tools print them: with the Java exception's name and text, which is what people search for."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class ToolExit(Exception):
-    """Ends the tool with this code, when it has said why."""
+    """Ends the tool with this code; the reason has been printed."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -32,7 +32,8 @@ class ToolExit(Exception):
 
 
 class JavaError(Exception):
-    """What a Java tool would have thrown: ``str`` is what Java's ``toString`` gives, the class and its message."""
+    """The exception that a Java tool would throw. ``str`` gives what Java's ``toString`` does: the class and its
+    message."""
 
     def __init__(self, name: str, message: str | None = None, cause: JavaError | None = None) -> None:
         super().__init__(name if message is None else f"{name}: {message}")
@@ -50,14 +51,14 @@ def illegal_argument(message: str) -> JavaError:
 
 
 def java_error(error: KafkaError) -> JavaError:
-    """The exception that Kafka's Java client makes of an error."""
-    # Where an answer has no text, that of this client ends with the code's name; Kafka's client has another.
+    """The exception that Kafka's Java client makes from an error."""
+    # If an answer has no text, this client's text ends with the code's name; Kafka's client has its own text.
     own = not error.message or error.message.endswith(error.code.name)
     return java_error_of(error.code, None if own else error.message)
 
 
 def java_error_of(code: int, message: str | None = None) -> JavaError:
-    """The exception of an answer's error code and message; None means the text that Kafka has for the code."""
+    """The exception for an answer's error code and message; None stands for Kafka's own text for the code."""
     from barnabas.model.error_texts import ERRORS
 
     name, text = ERRORS[int(code)]
@@ -70,17 +71,17 @@ def wrapped(name: str, cause: JavaError) -> JavaError:
 
 
 def in_future(error: KafkaError) -> JavaError:
-    """The error as ``KafkaFuture.get`` throws it."""
+    """The error in the form in which ``KafkaFuture.get`` throws it."""
     return wrapped(EXECUTION, java_error(error))
 
 
 def at_runtime(error: KafkaError) -> JavaError:
-    """The error as a method without checked exceptions throws it."""
+    """The error in the form in which a method without checked exceptions throws it."""
     return wrapped(RUNTIME, in_future(error))
 
 
 def of_futures(story: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """`story`, which throws what is refused as ``KafkaFuture.get`` does."""
+    """Runs `story`; its errors are thrown in the form of ``KafkaFuture.get``."""
 
     @wraps(story)
     async def told(*arguments: P.args, **named: P.kwargs) -> T:
@@ -93,13 +94,13 @@ def of_futures(story: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, A
 
 
 def check_answer(code: int, message: str | None = None) -> None:
-    """Raises what ``KafkaFuture.get`` throws where an answer has an error."""
+    """If the answer has an error, raises what ``KafkaFuture.get`` throws."""
     if code:
         raise wrapped(EXECUTION, java_error_of(code, message))
 
 
 def log(level: str, message: str, logger: str) -> None:
-    """Prints a line to the standard error as Kafka's ``tools-log4j.properties`` has it."""
+    """Prints a line to the standard error in the format of Kafka's ``tools-log4j.properties``."""
     now = time.time()
     stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
     sys.stdout.flush()
@@ -107,7 +108,7 @@ def log(level: str, message: str, logger: str) -> None:
 
 
 def print_stack_trace(error: JavaError, stream: TextIO | None = None) -> None:
-    """Prints the exception and its causes, to the standard error by default. There is no stack: it would be Java's."""
+    """Prints the exception and its causes, by default to the standard error. Java's stack frames are left out."""
     sys.stdout.flush()
     print(error, file=stream or sys.stderr)
     cause = error.cause
@@ -125,14 +126,14 @@ def told_with_trace(error: JavaError) -> int:
 
 
 def end_with(message: str | None) -> NoReturn:
-    """Prints why the tool ends to the standard error. Raises `ToolExit` with 1."""
+    """Prints the reason to the standard error. Raises `ToolExit` with 1."""
     sys.stdout.flush()
     print(message, file=sys.stderr)
     raise ToolExit(1)
 
 
 def told_as_uncaught(error: JavaError) -> int:
-    """Prints an exception as one that leaves Java's ``main``. Returns the exit code."""
+    """Prints an exception as Java prints one that leaves ``main``. Returns the exit code."""
     sys.stdout.flush()
     sys.stderr.write('Exception in thread "main" ')
     print_stack_trace(error)

@@ -18,13 +18,13 @@ _LEVELS: Final = (
     "3.5-IV2", "3.6-IV0", "3.6-IV1", "3.6-IV2", "3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0",
     "3.9-IV0", "4.0-IV0", "4.0-IV1", "4.0-IV2", "4.0-IV3",
 )  # fmt: skip
-"""metadata.version's levels from 1 on, by the names of Kafka 3.9."""
+"""The names of metadata.version's levels in Kafka 3.9, from level 1 on."""
 _FIRST_BOOTSTRAP: Final = _LEVELS.index("3.3-IV0")
 _LAST_PRODUCTION: Final = _LEVELS.index("3.9-IV0")
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="kafka-features", description="Shows and changes feature levels.", help_code=0)
+    parser = Parser(prog="kafka-features", description="This tool shows and changes feature levels.", help_code=0)
     servers = parser.add_mutually_exclusive_group(required=True)
     servers.add_argument("--bootstrap-server", help="the brokers to ask first")
     servers.add_argument("--bootstrap-controller", help="the KRaft controllers to ask first")
@@ -37,8 +37,8 @@ def _parser() -> Parser:
             command.add_argument("--metadata", help="the level of metadata.version, such as 3.3-IV3")
         command.add_argument("--feature", action="append", help="feature=level, or for disable the feature")
         if name != "upgrade":
-            command.add_argument("--unsafe", action="store_true", help="even if metadata are lost")
-        command.add_argument("--dry-run", action="store_true", help="only say whether it would be done")
+            command.add_argument("--unsafe", action="store_true", help="downgrade even if metadata are lost")
+        command.add_argument("--dry-run", action="store_true", help="only check whether the change is possible")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""``kafka-get-offsets``: partitions' offsets at a time (``org.apache.kafka.tools.GetOffsetShell``)."""
+"""``kafka-get-offsets``: partitions' offsets for a time (``org.apache.kafka.tools.GetOffsetShell``)."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ class _Words:
         )
         self.topic_partitions = parser.takes(
             "topic-partitions",
-            "Patterns of topics, each with a partition, a range without its end, or one side of it; no topic means "
-            "any.",
+            "Patterns of topics, each with a partition, a range without its end, or half a range; a pattern without "
+            "a topic means all topics.",
             "topic1:1,topic2:0-3,topic3,topic4:5-,topic5:-3",
         )
         self.topic = parser.takes("topic", "The topic, or a regular expression.", "topic")
         self.partitions = parser.takes("partitions", "Numbers of partitions.", "partition ids")
         self.time = parser.takes(
             "time",
-            "The time at which the offsets are wanted.",
+            "The time for which offsets are shown.",
             "<timestamp> / -1 or latest / -2 or earliest / -3 or max-timestamp / -4 or earliest-local / -5 or "
             "latest-tiered",
             default="latest",

@@ -1,4 +1,4 @@
-"""What of Java shows in the output of Kafka's tools: the order of its hash maps, and how it writes numbers."""
+"""Java's habits that show in the output of Kafka's tools: the order of hash maps, and the format of numbers."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def hash_of(key: object) -> int:
 def in_hash_order(keys: Iterable[T], hashed: Callable[[T], int] = hash_of, *, sized_for: int = 0) -> list[T]:
     """The keys in the order of a ``HashMap`` or ``HashSet`` into which they were put one by one.
 
-    A bucket keeps the order of arrival, also when the table doubles, which it does when it is three quarters full.
-    `sized_for` is how many entries the table was made for; 0 for Java's default.
+    A bucket keeps the order of arrival, even when the table doubles; it doubles when it is three quarters full.
+    `sized_for` is the number of entries for which the table was made; 0 for Java's default.
     """
     unique = list(dict.fromkeys(keys))
     capacity = 16
@@ -49,7 +49,7 @@ def in_hash_order(keys: Iterable[T], hashed: Callable[[T], int] = hash_of, *, si
 
 
 def double(value: float) -> str:
-    """``Double.toString``: at least one digit after the point; powers of ten from 10^7 on and below 10^-3."""
+    """``Double.toString``: at least one digit after the point; an exponent from 10^7 on and below 10^-3."""
     if value != value:
         return "NaN"
     if value in (float("inf"), float("-inf")):

@@ -1,4 +1,4 @@
-"""JSON that an operator hands to a tool, read with Kafka's complaints (``org.apache.kafka.server.util.json``)."""
+"""Reads the JSON files that operators give to tools, with Kafka's errors (``org.apache.kafka.server.util.json``)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def compact(value: Any) -> str:
 
 
 def parsed(text: str) -> Any:
-    """None for text that is no JSON."""
+    """None for text that is not JSON."""
     try:
         return json.loads(text)
     except ValueError:

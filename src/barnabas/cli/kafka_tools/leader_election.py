@@ -42,11 +42,11 @@ class _Words:
         self.partition = parser.takes(
             "partition", "The number of the one partition. REQUIRED with --topic.", "partition id", kind="Integer"
         )
-        self.all = parser.flag("all-topic-partitions", "All partitions that need it.")
+        self.all = parser.flag("all-topic-partitions", "All partitions that need an election.")
         self.election = parser.takes(
             "election-type",
-            "preferred: to the first replica of the assignment. unclean: to one that is not in sync, for partitions "
-            "without a leader. REQUIRED.",
+            "preferred: elect the first replica of the assignment. unclean: elect a replica that is not in sync, for "
+            "partitions without a leader. REQUIRED.",
             "election type",
             kind="[PREFERRED,UNCLEAN]",
         )

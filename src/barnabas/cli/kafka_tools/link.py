@@ -1,4 +1,4 @@
-"""``barnabas kafka-tools link DIR``: Kafka's tool names as commands of their own, for scripts that call them."""
+"""``barnabas kafka-tools link DIR``: makes commands of the names of Kafka's tools, for scripts that call them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from barnabas.cli.kafka_tools.names import TOOLS
 from barnabas.cli.output import CommandError
 from barnabas.runtime.started_process import PYTHON
 
-app = CommandGroup("Kafka's tools by their own names.")
+app = CommandGroup("Kafka's tools as commands by their own names.")
 
 
 @app.command("list")
 def list_() -> None:
-    """Name the tools."""
+    """List the tools."""
     print("\n".join(sorted(TOOLS)))
 
 
 @app.command("link")
-def link(directory: Annotated[str, Argument(metavar="DIR", help="A directory for PATH.")]) -> None:
+def link(directory: Annotated[str, Argument(metavar="DIR", help="The directory for the commands.")]) -> None:
     """Write kafka-topics, kafka-topics.sh and so on into a directory for PATH."""
     place = Path(directory)
     try:
@@ -35,9 +35,9 @@ def link(directory: Annotated[str, Argument(metavar="DIR", help="A directory for
 
 
 def _write(file: Path, name: str) -> None:
-    """Writes a tool's script, but never over somebody else's file, such as Kafka's own script."""
+    """Writes a tool's script; never overwrites another file, such as Kafka's own script."""
     if file.exists() and " -m barnabas kafka-" not in file.read_text(errors="replace"):
-        raise CommandError(f"{file} is there already and is not ours: name another directory.")
+        raise CommandError(f"{file} exists and is not a script of this command: name another directory.")
     file.write_text(f'#!/bin/sh\nexec {shlex.join(PYTHON)} -m barnabas {name} "$@"\n')
     file.chmod(0o755)
 

@@ -1,4 +1,4 @@
-"""``kafka-log-dirs``: what lies in the brokers' log directories (``org.apache.kafka.tools.LogDirsCommand``)."""
+"""``kafka-log-dirs``: the content of the brokers' log directories (``org.apache.kafka.tools.LogDirsCommand``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records of Kafka's internal topics as the JSON that its tools show (its ``JsonConverter`` classes)."""
+"""The records of Kafka's internal topics as JSON, in the form that its tools print (its ``JsonConverter`` classes)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _VERSIONS: Final[dict[tuple[str, str], tuple[int, int]]] = {
     ("ConsumerProtocolSubscription", "generation_id"): (2, 99),
     ("ConsumerProtocolSubscription", "rack_id"): (3, 99),
 }
-"""First and last version of the fields that not all versions have."""
+"""The first and last version of each field that some versions lack."""
 
 _STEMS: Final = {
     3: "consumer_group_metadata",
@@ -34,7 +34,7 @@ _STEMS: Final = {
 
 
 def message_json(value: Any, version: int) -> Any:
-    """A message, or a part of one, by its schema's names and in their order."""
+    """A message or a part of one as JSON, with the schema's names in the schema's order."""
     if isinstance(value, list):
         return [message_json(part, version) for part in value]
     if isinstance(value, bytes | bytearray | memoryview):
@@ -82,7 +82,7 @@ transaction_value: Final = _read("transaction_log_value")
 
 
 def group_key(data: bytes) -> tuple[str, Any]:
-    """Whether a key of ``__consumer_offsets`` is of an ``offset``, a ``group`` or is ``unknown``, and its fields."""
+    """The kind of a key of ``__consumer_offsets`` (``offset``, ``group`` or ``unknown``), and its fields."""
     version = _version(data)
     if version in (0, 1):
         return "offset", message_json(_decoded("offset_commit_key", data, version), version)
@@ -92,11 +92,12 @@ def group_key(data: bytes) -> tuple[str, Any]:
 
 
 class UnknownRecord(Exception):
-    """A key's type that no schema is known for."""
+    """A type of key without a known schema."""
 
 
 def dumped_key(data: bytes) -> tuple[str, dict[str, Any]]:
-    """The stem of the record's schemas and, as `kafka-dump-log` shows it, its key. Raises `UnknownRecord`."""
+    """The stem of the names of the record's schemas, and the key in the format of `kafka-dump-log`. Raises
+    `UnknownRecord`."""
     version = _version(data)
     if version in (0, 1, 2):
         stem = "offset_commit" if version < 2 else "group_metadata"
@@ -120,7 +121,7 @@ def dumped_value(stem: str, data: bytes) -> dict[str, Any]:
 
 
 def _embedded(stem: str, data: Any) -> Any:
-    """A member's message of the consumers' protocol; base64 where it is of another protocol."""
+    """A member's metadata or assignment in the consumer protocol; base64 if it is in another protocol."""
     try:
         version = _version(bytes(data))
         return message_json(_decoded(stem, bytes(data), version), version)

@@ -1,4 +1,4 @@
-"""How the console consumer shows records: Kafka's formatters, and the deserializers that they take."""
+"""Kafka's formatters, by which the console consumer prints records, and their deserializers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ConsumedMessage(NamedTuple):
     topic: str
     partition: int
     timestamp_type: str
-    """CreateTime or LogAppendTime; empty where the formatter does not show it."""
+    """CreateTime or LogAppendTime; empty if the formatter does not show it."""
     record: Record
 
 
@@ -37,7 +37,7 @@ class Formatter:
     shows_timestamps = False
 
     def shown(self, message: ConsumedMessage) -> bytes:
-        """What is printed for a record. Raises `JavaError` for one that cannot be read."""
+        """The output for a record. Raises `JavaError` for a record that cannot be read."""
         return b""
 
 
@@ -95,7 +95,7 @@ def _deserializer(name: str | None) -> Callable[[bytes], bytes]:
 
 
 class DefaultFormatter(Formatter):
-    """``DefaultMessageFormatter``: timestamp, partition, offset, headers, key and value, as far as they are wanted."""
+    """``DefaultMessageFormatter``: the wanted ones of timestamp, partition, offset, headers, key and value."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         def wanted(name: str, default: bool = False) -> bool:
@@ -151,11 +151,12 @@ def _timestamp(message: ConsumedMessage) -> bytes:
 
 
 class LoggingFormatter(DefaultFormatter):
-    """``LoggingMessageFormatter``: the same; what it logs besides is below what the tools' log shows."""
+    """``LoggingMessageFormatter``: as `DefaultFormatter`. Java's also logs records, at a level that the tools' log
+    configuration does not show."""
 
 
 class InternalFormatter(Formatter):
-    """``ApiMessageFormatter``: a record of an internal topic as JSON, its keys' versions telling what it is."""
+    """``ApiMessageFormatter``: a record of an internal topic as JSON; the key's version gives its type."""
 
     def __init__(self, key: Callable[[bytes], Any], value: Callable[[bytes], Any]) -> None:
         self._key = key
@@ -178,7 +179,7 @@ class InternalFormatter(Formatter):
 
 
 def _of(wanted: str) -> Callable[[bytes], Any]:
-    """A key of ``__consumer_offsets`` of just this kind, None for one of the other."""
+    """A key of ``__consumer_offsets`` of this kind; None for a key of another kind."""
 
     def read(data: bytes) -> Any:
         kind, found = group_key(data)
@@ -208,7 +209,7 @@ _DEPRECATED: Final = {
 
 
 def formatter_of(name: str, properties: Mapping[str, str]) -> Formatter:
-    """Raises `JavaError` for a class that is not there."""
+    """Raises `JavaError` for a class that does not exist."""
     if name in _DEPRECATED:
         instead = f"{_PACKAGE}.{_DEPRECATED[name]}"
         print(

@@ -1,4 +1,4 @@
-"""Kafka's tools by their names. It imports nothing that other commands would have to wait for."""
+"""Kafka's tools by their names. Every command imports this module, so it imports nothing slow."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ TOOLS: Final[dict[str, str]] = {
     "kafka-verifiable-consumer": "verifiable_consumer",
     "kafka-verifiable-producer": "verifiable_producer",
 }
-"""A tool's name, and the module of this package whose ``main`` it is."""
+"""A tool's name, and the module of this package that has its ``main``."""
 
 
 ITSELF: Final = "kafka-tools"
-"""The command about these commands: it puts their names on PATH."""
+"""The command that makes the tools' names into commands on PATH."""
 
 
 def without_suffix(name: str) -> str:
