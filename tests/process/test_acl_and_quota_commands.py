@@ -98,12 +98,12 @@ def test_quotas_are_set_told_obeyed_and_removed(cluster: Cluster) -> None:
         ("acl allow nothing", "names no resource"),
         ("acl allow cluster --operation read", "knows create"),
         ("acl allow topic:t --principal alice", "User:alice"),
-        ("acl deny topic:t --host 10.0.0.0/8", "takes one IP address"),
-        ("acl deny topic:t --host example.com", "takes one IP address"),
-        ("quota set foo=1 --user a", "is no quota"),
+        ("acl deny topic:t --host 10.0.0.0/8", "expected one IP address"),
+        ("acl deny topic:t --host example.com", "expected one IP address"),
+        ("quota set foo=1 --user a", "is not a quota"),
         ("quota set produce=x --user a", "a limit is a number"),
-        ("quota set produce=1", "Whose quota"),
-        ("quota set produce=1 --ip 10.0.0.1", "connections alone"),
+        ("quota set produce=1", "Say whose quota"),
+        ("quota set produce=1 --ip 10.0.0.1", "only have a quota of connections"),
     ],
 )
 def test_what_means_nothing_is_said(cluster: Cluster, words: str, complaint: str) -> None:

@@ -105,7 +105,7 @@ def test_who_may_have_too_few_files_open_is_told_so(tmp_path: Path) -> None:
     command = ["bash", "-c", 'ulimit -n 64; exec "$@"', "-", *BARNABAS, "up", "--dir", str(tmp_path / "cluster")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
-    assert "may have 64 files open, and a server needs 128 at least: raise `ulimit -n`." in one_sentence(done)
+    assert "may have 64 files open, and a server needs at least 128: raise `ulimit -n`." in one_sentence(done)
 
 
 def test_a_stopped_cluster_starts_again_with_its_data(place: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_cluster_in_a_directory_whose_name_is_no_utf_8_is_refused_and_nothing_
     here.mkdir()
     done = subprocess.run([*BARNABAS, "up", "-n", "1"], cwd=here, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
-    assert "take another --dir" in one_sentence(done)
+    assert "choose another --dir" in one_sentence(done)
     assert list(here.iterdir()) == []
 
 
@@ -158,7 +158,7 @@ def test_a_broker_that_ends_as_soon_as_it_is_ready_is_named_at_once() -> None:
     with KafkaCluster(1) as cluster:
         port = int(cluster.bootstrap.partition(":")[2])
         brokers = [BrokerState(os.getpid(), id=0, port=port), BrokerState(ended.pid, id=1, port=1)]
-        with pytest.raises(CommandError, match="broker 1 ended while the cluster came up"):
+        with pytest.raises(CommandError, match="broker 1 ended during the cluster's start"):
             wait_for_metadata(ClusterState("", None, brokers), time.monotonic() + 60)
 
 

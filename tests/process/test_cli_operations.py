@@ -171,7 +171,7 @@ def test_a_plan_that_was_exported_brings_groups_back(operator: Operator, tmp_pat
     operator.says("group", "reset", "plan-a", "plan-b", "--from-file", str(tmp_path / "plan.csv"), "--execute")
     assert (committed(operator, "plan-a", topic), committed(operator, "plan-b", topic)) == ({0: 2}, {0: 3})
     (tmp_path / "plan.csv").write_text("no,plan\n")
-    assert "is not topic,partition,offset" in operator.complaint(
+    assert "is neither topic,partition,offset nor group,topic" in operator.complaint(
         *("group", "reset", "plan-a", "--from-file", str(tmp_path / "plan.csv")), expect=2
     )
 

@@ -232,4 +232,4 @@ def test_what_cannot_be_sent_is_refused_in_a_sentence(tmp_path: Path) -> None:
     without = "import sys; sys.modules['opentelemetry'] = None"
     assert "pip install 'barnabas[otel]'" in broker_ends(tmp_path, *asked, code=without)
     assert "takes http://host:port" in broker_ends(tmp_path, "--override", "barnabas.opentelemetry.endpoint=collector")
-    assert "a whole number above 0" in broker_ends(tmp_path, *asked, OTEL_METRIC_EXPORT_INTERVAL="soon")
+    assert "whole and above 0" in broker_ends(tmp_path, *asked, OTEL_METRIC_EXPORT_INTERVAL="soon")

@@ -57,7 +57,7 @@ def test_a_plan_spreads_over_the_brokers_that_are_named(cluster: Cluster, tmp_pa
     [
         (["start"], 2, "Nothing to move"),
         (["start", "flights=1"], 2, "use TOPIC-N=0,1,2"),
-        (["start", "flights-0=one"], 2, "barnabas: 'flights-0=one' is no move: use TOPIC-N=0,1,2"),
+        (["start", "flights-0=one"], 2, "barnabas: 'flights-0=one' is not a move: use TOPIC-N=0,1,2"),
         (["start", "flights-0=1", "flights-0=2"], 2, "flights-0 is named twice"),
         (["start", "--file", "/nowhere.json"], 2, "cannot be read"),
         (["start", "nobody-0=1"], 1, "UNKNOWN_TOPIC_OR_PARTITION"),

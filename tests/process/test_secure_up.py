@@ -210,5 +210,5 @@ def test_an_open_cluster_is_not_secured_afterwards(tmp_path: Path) -> None:
     (tmp_path / "cluster.json").write_text(json.dumps(open_state))
     done = barnabas("up", "--secure", "--dir", str(tmp_path))
     assert done.returncode == 1
-    assert "was begun without --secure" in done.stderr
+    assert "was created without --secure" in done.stderr
     assert sorted(os.listdir(tmp_path)) == [".lock", "cluster.json"]

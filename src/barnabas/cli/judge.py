@@ -70,7 +70,7 @@ Drivers = Annotated[
     Option(
         "--driver",
         metavar="CLIENT,..",
-        help="The clients: barnabas.client, librdkafka, java (Apache's) and franz-go, or all that this machine can run.",
+        help="The clients: barnabas.client, librdkafka, java (Apache's) and franz-go, or all that can run here.",
     ),
 ]
 

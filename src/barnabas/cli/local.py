@@ -1,9 +1,9 @@
 """A cluster on this machine: the coordinator and n brokers as background processes, their state under one directory.
 
-``D/cluster.json`` has the processes' pids, ports and directories. A process is ours if its pid lives and its start time
-is the noted one (the system reuses pids). Starting a cluster writes a ``server.properties`` for each broker and spawns
-all processes at once, each in a session of its own. It waits first for each process's notice on a pipe, then until
-every broker's Metadata names all brokers and a controller.
+``D/cluster.json`` has the processes' pids, ports and directories. A process is the cluster's if its pid is alive and
+has the recorded start time (the system reuses pids). Starting a cluster writes a ``server.properties`` for each broker
+and spawns all processes at once, each in a session of its own. It waits first for each process's notice on a pipe, then
+until every broker's Metadata names all brokers and a controller.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from barnabas.cli.plain import HOST, KAFKA_OPTS, READY_FD, SECURITY, STATUS_FILE
 from barnabas.runtime.started_process import PYTHON, StartedProcess, birth_of
 
 OWN_PORTS: Final = range(16_384, 32_768)
-"""Linux and macOS give ports above these to whoever connects somewhere: one that a broker is to have, and has not bound
-yet, may be a client's a moment later."""
+"""Linux and macOS take the local ports of outgoing connections from above this range. A port from there, chosen for a
+broker that has not bound it yet, may belong to a client a moment later."""
 START_TIMEOUT_S: Final = 90.0
 STOP_TIMEOUT_S: Final = 60.0
 DEATH_CHECK_S: Final = 0.5
-"""How often `up` looks whether a process that was ready has ended: the others would wait for it in vain."""
+"""How often `up` checks that ready processes still live: without one the others would wait in vain."""
 
 
 _STOPS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -56,7 +56,7 @@ _STOPS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextlib.contextmanager
 def _signals_by(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
-    """Has `handler` hear what stops a command, but for what is ignored, as `nohup` has SIGHUP."""
+    """Sets `handler` for the signals that stop a command, except for ignored ones: `nohup` ignores SIGHUP."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -74,7 +74,8 @@ def _interrupt(number: int, _: FrameType | None) -> None:
 
 @contextlib.contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Holds signals to stop until the block is over, when every process begun in it is known and can be ended."""
+    """Holds back stopping signals until the end of the block, when all processes started in it are known and can be
+    ended."""
     came: list[int] = []
     with _signals_by(lambda number, _: came.append(number)):
         yield
@@ -84,7 +85,7 @@ def _interrupts_held() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Adds the path to the error of a write: the system's own, of a full disk for one, names no file."""
+    """Adds the path to an error in writing: the system's own error, such as that of a full disk, names no file."""
     try:
         yield
     except OSError as error:
@@ -105,14 +106,14 @@ class LocalCluster:
         temporary = self.state_file.with_suffix(".tmp")
         with _writing(self.state_file):
             temporary.unlink(missing_ok=True)
-            # It holds the values of `--config`, passwords too, and others may be able to read the directory.
+            # The state has the values of `--config`, even passwords, and others may be able to read the directory.
             with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
                 file.write(json.dumps(asdict(state), indent=1) + "\n")
             temporary.replace(self.state_file)
 
     @contextlib.contextmanager
     def exclusively(self) -> Iterator[None]:
-        """One ``up`` or ``down`` at a time."""
+        """Holds a lock: one ``up`` or ``down`` runs at a time."""
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(self.directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -141,9 +142,11 @@ class LocalCluster:
         config: Mapping[str, str] | None = None,
         secure: bool = False,
     ) -> ClusterState:
-        """Starts what does not run yet and returns when every broker answers."""
+        """Starts the processes that do not run yet, and returns when every broker answers."""
         if "," in str(self.directory):
-            raise UsageError(f"{self.directory} has a comma, which parts directories in log.dirs: take another --dir.")
+            raise UsageError(
+                f"{self.directory} contains a comma, which separates directories in log.dirs: choose another --dir."
+            )
         if str(self.directory).encode(errors="ignore").decode() != str(self.directory):
             raise UsageError(
                 f"{str(self.directory)!a} is not valid UTF-8, which configurations must be: choose another --dir."
@@ -214,7 +217,7 @@ class LocalCluster:
                 f"The cluster in {self.directory} has {len(state.brokers)} brokers, not {count}: {start_again}"
             )
         if secure and not state.security:
-            raise CommandError(f"The cluster in {self.directory} was begun without --secure: {start_again}")
+            raise CommandError(f"The cluster in {self.directory} was created without --secure: {start_again}")
         if base_port is not None and base_port != state.base_port:
             raise CommandError(f"The cluster in {self.directory} has its ports already: {start_again}")
         if zookeeper is not None and (state.coordinator is not None or zookeeper != state.zookeeper):
@@ -224,21 +227,22 @@ class LocalCluster:
         """Adds brokers with the next ids; partitions stay where they are until they are reassigned."""
         if any(process.alive for process in state.processes()):
             raise CommandError(
-                f"The cluster in {self.directory} has {len(state.brokers)} brokers and still runs in part: "
+                f"The cluster in {self.directory} has {len(state.brokers)} brokers; some of its processes run: "
                 f"`barnabas down` first, then `barnabas up -n {count}`."
             )
         if state.base_port is not None and state.base_port > 65535 - (2 * count if state.security else count):
-            raise UsageError(f"--base-port {state.base_port} leaves no room for {count} brokers: take another --dir.")
+            raise UsageError(f"--base-port {state.base_port} leaves no room for {count} brokers: choose another --dir.")
         for number in range(len(state.brokers), count):
             state.brokers.append(BrokerState(id=number))
         state.give_ports()
 
     def _move(self, state: ClusterState, zookeeper: str) -> None:
-        """Moves the cluster to another ZooKeeper, which must have its tree already: the clusters' ids are compared."""
+        """Moves the cluster to another ZooKeeper, which must have the cluster's znodes already: the cluster ids are
+        compared."""
         if any(process.alive for process in state.processes()):
             raise CommandError(
-                f"The cluster in {self.directory} lives at {state.zookeeper} and still runs in part: "
-                "`barnabas down` first, for a cluster moves to another ZooKeeper while it is stopped."
+                f"The cluster in {self.directory} uses {state.zookeeper}; some of its processes run: "
+                "`barnabas down` first. A cluster can move to another ZooKeeper only while it is stopped."
             )
         from barnabas.cli.zookeeper import Where, cluster_id
 
@@ -246,14 +250,14 @@ class LocalCluster:
         if own is not None and there != own:
             holds = "no cluster" if there is None else f"the cluster {there}"
             raise CommandError(
-                f"The cluster in {self.directory} is {own}, and {zookeeper} has {holds}: `barnabas zk export` its tree "
-                f"and `barnabas zk import` it there first, or start another cluster with another --dir."
+                f"The cluster in {self.directory} has the id {own}, but {zookeeper} has {holds}: `barnabas zk export` "
+                f"its tree and `barnabas zk import` it there first, or start another cluster with another --dir."
             )
         state.zookeeper = zookeeper
         state.coordinator = None
 
     def _cluster_id(self, state: ClusterState) -> str | None:
-        """The cluster's id by its log directories; None before the first start."""
+        """The cluster's id in its log directories; None before the first start."""
         from barnabas.model.config import parse_properties
 
         for broker in state.brokers:
@@ -275,9 +279,10 @@ class LocalCluster:
             print(f"barnabas: {name} is no configuration that a broker knows.{hint}", file=sys.stderr)
 
     def _spawn_missing(self, state: ClusterState, started: list[_Child]) -> None:
-        """Starts every process that does not run; each is in `started` as soon as it runs.
+        """Starts every process that does not run, and adds each to `started` as soon as it runs.
 
-        A single broker that is not secured has the coordinator in its own process, which saves an interpreter's start.
+        A single broker without security runs the coordinator in its own process: that saves the start of an
+        interpreter.
         """
         znodes = str(self.directory / "coordinator")
         to_start = state.coordinator is not None and not state.coordinator.alive
@@ -290,7 +295,7 @@ class LocalCluster:
                 words += ["--port", str(state.coordinator.port)]
             log = self.directory / "coordinator.log"
             started.append(self._spawn("the coordinator", state.coordinator, log, words))
-            self.save(state)  # it may be ready before the brokers are known: `down` shall stop it if we are killed
+            self.save(state)  # if we are killed before the brokers are recorded, `down` must still find the coordinator
         wanting: list[tuple[BrokerState, Path, Path]] = []
         for broker in state.brokers:
             if not broker.alive:
@@ -313,7 +318,7 @@ class LocalCluster:
                 state.coordinator.pid, state.coordinator.began = broker.pid, broker.began
 
     def _take_ports(self, state: ClusterState) -> None:
-        """Gives every process that is to start a free port, the one it had before if possible."""
+        """Gives every process that will be started a free port, if possible the one it had before."""
         wanting: list[tuple[CoordinatorState | BrokerState, str]] = [
             (process, "port")
             for process in [*state.brokers, state.coordinator]
@@ -334,7 +339,7 @@ class LocalCluster:
             state.zookeeper = f"{HOST}:{state.coordinator.port}"
 
     def _bind(self, reserved: socket.socket, port: int, *, chosen: bool) -> int:
-        """Binds `port`, or a free one where it is taken and the user has not `chosen` it. Returns which."""
+        """Binds `port`; if it is taken and the user has not `chosen` it, binds a free one. Returns the bound port."""
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if not port:
             return _bind_free_port(reserved)
@@ -372,7 +377,7 @@ class LocalCluster:
         return _Child(name, process, child, receiving, log)
 
     def _spawn_together(self, wanting: Sequence[tuple[BrokerState, Path, Path]]) -> list[_Child]:
-        """Starts several brokers from one process, which imports what they need once and ends when they run."""
+        """Starts several brokers from one process, which imports their modules once and ends when they run."""
         pipes = [os.pipe() for _ in wanting]
         _, first_log, _ = wanting[0]
         words: list[str] = []
@@ -396,7 +401,7 @@ class LocalCluster:
         finally:
             for _, sending in pipes:
                 os.close(sending)
-        # `wait_for_metadata` needs it: it is imported while the brokers' process does imports of its own.
+        # `wait_for_metadata` needs this module: it is imported while the brokers' process does its own imports.
         importlib.import_module("barnabas.client.blocking")
         try:
             told, _ = nursery.communicate(timeout=START_TIMEOUT_S)
@@ -427,11 +432,11 @@ class LocalCluster:
                 events = selector.select(DEATH_CHECK_S)
                 for child in started:
                     if child.ready and not child.process.alive:
-                        raise CommandError(f"{child.name} ended while the cluster came up{child.last_words()}.")
+                        raise CommandError(f"{child.name} ended during the cluster's start{child.last_words()}.")
                 if time.monotonic() > deadline:
                     waiting = ", ".join(str(key.data.name) for key in selector.get_map().values())
                     raise CommandError(
-                        f"{waiting} did not get ready within {START_TIMEOUT_S:.0f} s: see {started[-1].log}."
+                        f"{waiting} was not ready within {START_TIMEOUT_S:.0f} s: see {started[-1].log}."
                     )
                 for key, _ in events:
                     child = key.data
@@ -448,7 +453,7 @@ class LocalCluster:
             self.save(state)
 
     def _stop_started(self, state: ClusterState, started: Sequence[_Child]) -> None:
-        """Kills every process that this attempt started."""
+        """Kills every process that this call started."""
         for child in started:
             child.process.signal(signal.SIGKILL)
             child.popen.wait()
@@ -456,16 +461,16 @@ class LocalCluster:
             child.process.pid = None
         if state.coordinator is not None and not state.coordinator.alive:
             state.coordinator.pid = None
-        # The error to report is why the start failed; a dead pid in the state does no harm.
+        # The failed start is the error to report; a dead pid in the state does no harm.
         with contextlib.suppress(CommandError):
             self.save(state)
 
     # stopping
 
     def down(self, *, kill: bool = False) -> list[str]:
-        """Stops every process, brokers first; returns the names of those that ran. Where one does not end in time, the
+        """Stops every process, brokers first; returns the names of those that ran. If one does not end in time, the
         others are stopped all the same. Raises `CommandError`."""
-        cluster_in(self.directory)  # where there is none, no directory is made
+        cluster_in(self.directory)  # raises without a cluster, before a directory is made
         with self.exclusively():
             state = cluster_in(self.directory)
             ordered: list[tuple[str, StartedProcess]] = [
@@ -476,19 +481,19 @@ class LocalCluster:
             running = [(name, process) for name, process in ordered if process.alive]
             for process in {process.pid: process for _, process in running}.values():
                 process.signal(signal.SIGKILL if kill else signal.SIGTERM)
-                process.signal(signal.SIGCONT)  # one that was paused hears nothing else, as systemd has it
+                process.signal(signal.SIGCONT)  # a paused process handles SIGTERM only after it (systemd does the same)
                 _gone(process, STOP_TIMEOUT_S)
             remaining = [f"The {name} (pid {process.pid})" for name, process in running if process.alive]
             self._note_ends(state)
             if remaining:
                 raise CommandError(
                     f"{', '.join(remaining)} did not stop within {STOP_TIMEOUT_S:.0f} s: "
-                    f"`barnabas down --kill` ends what is left at once."
+                    f"`barnabas down --kill` ends it at once."
                 )
             return [name for name, _ in running]
 
     def _note_ends(self, state: ClusterState) -> None:
-        """Clears the pids of processes that have ended. Where the state cannot be written, that does no harm."""
+        """Clears the pids of processes that have ended. If the state cannot be written, that does no harm."""
         ended = [process for process in state.processes() if process.pid is not None and not process.alive]
         for process in ended:
             process.pid = None
@@ -496,11 +501,11 @@ class LocalCluster:
             if ended:
                 self.save(state)
         except CommandError as error:
-            complain(f"{error} Until then it names processes that have ended, which does no harm.")
+            complain(f"{error} The file still names processes that have ended, which does no harm.")
 
 
 def _await_shutdowns(state: ClusterState) -> None:
-    """Returns when brokers that were told to stop have ended, for they are to be started again, or take too long."""
+    """Waits for brokers in controlled shutdown to end, up to the timeout, so that they can be started again."""
     for broker in state.brokers:
         status = broker.status()
         if status is not None and status.get("state") == "SHUTTING_DOWN":
@@ -532,7 +537,7 @@ class _Child:
     ready: bool = False
 
     def judge(self) -> None:
-        """Notes that the child is ready, or raises `CommandError` with its own words."""
+        """Records that the child is ready, or raises `CommandError` with the child's error."""
         if self.heard:
             notice = json.loads(self.heard)
             if "error" not in notice:

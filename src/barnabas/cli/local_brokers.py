@@ -1,4 +1,4 @@
-"""The brokers of a cluster on this machine: their configurations from `up`, and their answers to Metadata."""
+"""The brokers of a cluster on this machine: the configurations that `up` writes, and their answers to Metadata."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def server_properties(state: ClusterState, broker: BrokerState) -> str:
-    """A broker's ``server.properties``: what the cluster gives it, small-cluster defaults, then ``--config``."""
+    """A broker's ``server.properties``: the cluster's own settings, defaults for small clusters, then ``--config``."""
     from barnabas.model.config import properties_text
 
     count = len(state.brokers)
@@ -41,7 +41,7 @@ def server_properties(state: ClusterState, broker: BrokerState) -> str:
 
 
 def connect(state: ClusterState, broker: BrokerState, client_id: str, *, request_timeout_ms: int) -> BlockingConnection:
-    """Connects with every right: to a secured cluster as a broker does, by a broker's certificate."""
+    """Connects with all rights: to a secured cluster by a broker's certificate, as brokers do."""
     from barnabas.client.blocking import BlockingConnection
 
     if not state.security:
@@ -68,12 +68,14 @@ def wait_for_metadata(state: ClusterState, deadline: float) -> None:
                     missing = sorted(wanted - set(seen.brokers))
                     if not missing and seen.controller is not None:
                         break
-                    trouble = f"it does not know broker {missing[0]} yet" if missing else "it knows no controller yet"
+                    trouble = (
+                        f"it does not know broker {missing[0]} yet" if missing else "it does not know a controller yet"
+                    )
                 except OSError as error:
                     trouble = str(error)
                 for peer in state.brokers:
-                    if not peer.alive:  # the one that is asked, or one of which it cannot hear any more
-                        raise CommandError(f"broker {peer.id} ended while the cluster came up: see its broker.log.")
+                    if not peer.alive:  # the broker that is asked, or one that it waits for
+                        raise CommandError(f"broker {peer.id} ended during the cluster's start: see its broker.log.")
                 if time.monotonic() > deadline:
                     raise CommandError(f"broker {broker.id} is not ready, {trouble}: see its broker.log.")
                 time.sleep(pause)
@@ -84,7 +86,7 @@ def wait_for_metadata(state: ClusterState, deadline: float) -> None:
 
 
 def controller_id(state: ClusterState) -> int | None:
-    """The controller as the first broker that answers names it; None where none answers or there is none."""
+    """The controller's id by the first broker that answers; None if no broker answers or there is no controller."""
     from barnabas.client.metadata import metadata_request, read_metadata
 
     for broker in state.brokers:
@@ -101,14 +103,14 @@ def controller_id(state: ClusterState) -> int | None:
 
 
 def view_address(state: ClusterState, controller: int | None) -> str | None:
-    """The view's address for a browser: the controller's, or else that of the first broker that has one."""
+    """The address of the view: the controller's, else the first that a broker has."""
     brokers = sorted(state.brokers, key=lambda broker: broker.id != controller)
     admins = ((broker.status() or {}).get("admin_url") for broker in brokers)
     return next((f"{admin}/view/" for admin in admins if admin), None)
 
 
 def report(state: ClusterState, controller: int | None) -> dict[str, Any]:
-    """The JSON of ``barnabas up``."""
+    """The JSON that ``barnabas up`` prints."""
     return {
         "bootstrap": state.bootstrap,
         "zookeeper": state.zookeeper,

@@ -23,13 +23,13 @@ class CoordinatorState(StartedProcess):
 class BrokerState(StartedProcess):
     id: int = 0
     port: int = 0
-    """Where clients connect."""
+    """The port for clients."""
     log_dir: str = ""
     broker_port: int = 0
-    """Where brokers connect in a secured cluster; in others they connect to `port`, as clients do."""
+    """The port for other brokers in a secured cluster; in an open one brokers use `port`, as clients do."""
 
     def status(self) -> dict[str, Any] | None:
-        """What the running process says of itself; None where it says nothing (yet)."""
+        """The running process's status file; None if there is none (yet)."""
         try:
             status: dict[str, Any] = json.loads((Path(self.log_dir).parent / STATUS_FILE).read_text())
         except (OSError, ValueError):
@@ -47,7 +47,7 @@ class ClusterState:
     base_port: int | None = None
     config: dict[str, str] = field(default_factory=dict)
     security: str = ""
-    """Where the keys and passwords of a secured cluster are; empty for one without."""
+    """The directory with the keys and passwords of a secured cluster; empty for an open cluster."""
     users_made: bool = False
 
     @property
@@ -56,7 +56,7 @@ class ClusterState:
 
     @property
     def embedded(self) -> bool:
-        """Whether the coordinator runs inside the one broker's process, and comes and goes with it."""
+        """Whether the coordinator runs in the process of the only broker."""
         return (
             self.coordinator is not None
             and len(self.brokers) == 1
@@ -65,7 +65,8 @@ class ClusterState:
         )
 
     def give_ports(self) -> None:
-        """Sets the ports that ``--base-port`` means, in a row: clients', the coordinator's, those between brokers."""
+        """Sets consecutive ports from ``--base-port`` on: the brokers' for clients, the coordinator's, the brokers' for
+        brokers."""
         if self.base_port is None:
             return
         for broker in self.brokers:
@@ -81,7 +82,7 @@ class ClusterState:
 
 
 def state_in(directory: Path | str) -> ClusterState | None:
-    """The state, or None where no cluster was ever started there. Raises `CommandError`."""
+    """The state, or None if no cluster was ever started there. Raises `CommandError`."""
     file = Path(directory).absolute() / STATE_FILE
     try:
         raw = json.loads(file.read_text())
@@ -92,7 +93,7 @@ def state_in(directory: Path | str) -> ClusterState | None:
             [BrokerState(**broker) for broker in raw["brokers"]],
             raw["base_port"],
             raw["config"],
-            str(file.with_name(SECURITY)) if raw.get("security") else "",  # wherever the directory was before
+            str(file.with_name(SECURITY)) if raw.get("security") else "",  # the directory may have been moved
             raw.get("users_made", False),
         )
     except FileNotFoundError:
@@ -101,7 +102,7 @@ def state_in(directory: Path | str) -> ClusterState | None:
         raise CommandError(f"{file} cannot be read: use a directory of your own (--dir).") from None
     except (ValueError, KeyError, TypeError) as error:
         raise CommandError(
-            f"{file} is no cluster's state ({error}): use another --dir, or move that file away."
+            f"{file} is not a cluster's state ({error}): use another --dir, or move that file away."
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""``barnabas log``: a broker's files, read without the broker."""
+"""``barnabas log``: reads a broker's files without the broker."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ app = CommandGroup("Brokers' files and log directories.")
 
 @app.command("dump")
 def dump(
-    files: Annotated[list[str], Argument(metavar="FILE.log..", help="Segments, or a partition's directory.")],
-    records: Annotated[bool, Option("--records", "--print-data-log", help="Every record, not only batches.")] = False,
+    files: Annotated[list[str], Argument(metavar="FILE.log..", help="Segment files, or a partition's directory.")],
+    records: Annotated[
+        bool, Option("--records", "--print-data-log", help="Print every record, not only batches.")
+    ] = False,
     output: OutputFormat = Format.text,
 ) -> None:
     """Print the record batches of segments; exit 1 when one is damaged."""
@@ -96,7 +98,7 @@ def _dump(segment: Path, with_records: bool, output: Format) -> bool:
         return False
     if position != len(data):
         sys.stdout.flush()
-        complain(f"{segment} has {len(data) - position} bytes at its end that are no whole batch.")
+        complain(f"{segment} has {len(data) - position} bytes at its end that are not a complete batch.")
         return False
     return sound
 

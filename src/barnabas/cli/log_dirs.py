@@ -34,13 +34,13 @@ def dirs(
     ] = None,
     topics: Annotated[
         list[str] | None,
-        Option("-t", "--topic", metavar="TOPIC[:0,2]", help="Only these; may be repeated.", complete="topic"),
+        Option("-t", "--topic", metavar="TOPIC[:0,2]", help="Only these topics; may be repeated.", complete="topic"),
     ] = None,
-    replicas: Annotated[bool, Option("-r", "--replicas", help="Every replica, with its size and lag.")] = False,
+    replicas: Annotated[bool, Option("-r", "--replicas", help="Show each replica with its size and lag.")] = False,
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Show brokers' log directories: replicas, bytes, and the room that is left."""
+    """Show brokers' log directories: replicas, bytes, and free space."""
     words = parse_partitions(topics) if topics else None
 
     async def story(cluster: ClusterClient) -> dict[int, list[LogDirDescription] | KafkaError]:

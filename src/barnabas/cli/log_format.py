@@ -1,7 +1,8 @@
 """The formats of a server's log: lines of text for people, or one JSON value a line for programs.
 
-Text that clients choose (topics, client ids, user names) can neither begin a line nor control a terminal: unprintable
-characters are escaped as in Python's literals. It cannot fill a disk quickly either: long lines are cut in the middle.
+Clients choose some of the logged text (topics, client ids, user names). It cannot begin a line or control a terminal:
+unprintable characters are escaped as in Python's literals. It cannot fill a disk quickly: long lines are cut in the
+middle.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ JSON: Final = "json"
 _ExceptionInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 BEGIN_CHARACTERS: Final = 3_000
 END_CHARACTERS: Final = 1_000
-"""What is told of a longer message; its end often says what was wrong."""
+"""The characters kept of a longer message's end, which often has the cause."""
 _TEXT_FORMAT: Final = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
 
 
@@ -37,7 +38,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """``time`` (ISO 8601, UTC), ``level``, ``logger``, ``message``, and ``exception`` where there is one."""
+    """``time`` (ISO 8601, UTC), ``level``, ``logger``, ``message``, and ``exception`` if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
         told = {
@@ -62,6 +63,6 @@ def formatter(kind: str) -> logging.Formatter:
 
 
 def use(kind: str) -> None:
-    """Sets the format in which the root logger writes from now on."""
+    """Sets the format of the root logger."""
     for handler in logging.getLogger().handlers:
         handler.setFormatter(formatter(kind))

@@ -1,4 +1,4 @@
-"""``barnabas metrics``: the brokers' metrics, in Prometheus' format."""
+"""``barnabas metrics``: reads the brokers' metrics from their admin endpoints."""
 
 from __future__ import annotations
 
@@ -20,23 +20,25 @@ PATIENCE_S = 10
 
 
 def metrics(
-    name: Annotated[str | None, Argument(metavar="[NAME]", help="Only names that contain this.")] = None,
-    broker: Annotated[int | None, Option("--broker", metavar="ID", help="Of this broker; by default of all.")] = None,
+    name: Annotated[str | None, Argument(metavar="[NAME]", help="Only metrics whose name contains this text.")] = None,
+    broker: Annotated[
+        int | None, Option("--broker", metavar="ID", help="Only this broker's metrics; by default all brokers'.")
+    ] = None,
     address: Annotated[
         str | None,
         Option(
             "--address",
             metavar="H:P",
-            help="Of the broker whose barnabas.admin.listener this is; https://H:P where it speaks TLS.",
+            help="Ask the broker with this barnabas.admin.listener; https://H:P if it uses TLS.",
         ),
     ] = None,
-    raw: Annotated[bool, Option("--raw", help="The text that Prometheus reads, as it is.")] = False,
+    raw: Annotated[bool, Option("--raw", help="Print the text that Prometheus reads, unchanged.")] = False,
     directory: Directory = None,
     properties: Properties = None,
     command_config: CommandConfig = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Show the brokers' metrics; docs/metrics.md has their names and Kafka's."""
+    """Show the brokers' metrics; docs/metrics.md lists their names beside Kafka's."""
     addresses = {"": address} if address is not None else _addresses(directory_of(directory), broker)
     tls, headers = _shown(settings_of(Reach(None, directory, properties, command_config)))
     texts = {label: _text(where, tls, headers) for label, where in addresses.items()}
@@ -62,7 +64,7 @@ def metrics(
         )
         return
     if not samples:
-        raise CommandError(f"No metric has {name} in its name: docs/metrics.md lists them.")
+        raise CommandError(f"No metric's name contains {name}: docs/metrics.md lists them.")
     print_table(
         ["broker", "metric", "labels", "value"],
         [
@@ -79,7 +81,7 @@ def metrics(
 
 
 def _addresses(directory: str, wanted: int | None) -> dict[str, str]:
-    """Admin endpoints by broker, of those that run and have one."""
+    """The admin endpoints of running brokers that have one, by broker."""
     from barnabas.cli.local_state import cluster_in
 
     brokers = [broker for broker in cluster_in(directory).brokers if wanted in (None, broker.id)]
@@ -94,7 +96,7 @@ def _addresses(directory: str, wanted: int | None) -> dict[str, str]:
 
 
 def _shown(settings: Mapping[str, str]) -> tuple[ssl.SSLContext | None, dict[str, str]]:
-    """What a client's properties show of who reads: a certificate, or a name and password."""
+    """How the reader authenticates by its client properties: by a certificate, or by a name and password."""
     tls, login = security_of(settings)
     if login is None:
         return tls, {}
@@ -109,8 +111,8 @@ def _shown(settings: Mapping[str, str]) -> tuple[ssl.SSLContext | None, dict[str
 def _text(address: str, tls: ssl.SSLContext | None, headers: Mapping[str, str]) -> str:
     url = address if "://" in address else f"http://{address}"
     if not url.startswith("https://"):
-        tls, headers = None, {}  # a password is shown to nobody who has no certificate
-    # A broker is spoken to as by any client: never by way of the environment's proxy.
+        tls, headers = None, {}  # a password is sent only over TLS
+    # As Kafka's clients do, this ignores the environment's HTTP proxy.
     opener = build_opener(ProxyHandler({}), HTTPSHandler(context=tls))
     try:
         with opener.open(Request(f"{url}/metrics", headers=dict(headers)), timeout=PATIENCE_S) as answer:
@@ -119,11 +121,13 @@ def _text(address: str, tls: ssl.SSLContext | None, headers: Mapping[str, str]) 
         raise CommandError(f"No metrics at {address}: {_said(refusal)}") from None
     except (URLError, HTTPException, OSError, ValueError) as error:
         cause = getattr(error, "reason", error)
-        raise CommandError(f"No metrics at {address} ({cause}): it takes what barnabas.admin.listener says.") from None
+        raise CommandError(
+            f"No metrics at {address} ({cause}): the address is the value of barnabas.admin.listener."
+        ) from None
 
 
 def _said(refusal: HTTPError) -> str:
-    """Why the endpoint tells nothing, in its own words."""
+    """The endpoint's own reason for its refusal."""
     try:
         return str(json.loads(refusal.read())["error"])
     except (OSError, ValueError, KeyError, TypeError):

@@ -15,11 +15,13 @@ from barnabas.cli.output import CommandError, Format, UsageError
 DEFAULT_DIRECTORY: Final = ".barnabas"
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 
-OutputFormat = Annotated[Format, Option("--format", help="For people or for programs.")]
+OutputFormat = Annotated[Format, Option("--format", help="text for people, json for programs.")]
 Directory = Annotated[
     str | None,
     Option(
-        "--dir", metavar="D", help="Where `barnabas up` keeps the cluster: by default BARNABAS_DIR, or ./.barnabas."
+        "--dir",
+        metavar="D",
+        help="The directory of the cluster of `barnabas up`: by default BARNABAS_DIR, or ./.barnabas.",
     ),
 ]
 
@@ -31,13 +33,13 @@ CommandConfig = Annotated[
     Option(
         "--command-config",
         metavar="FILE",
-        help="Client properties in a file, as Kafka's tools take them: by default BARNABAS_COMMAND_CONFIG.",
+        help="A file of client properties, as for Kafka's tools: by default BARNABAS_COMMAND_CONFIG.",
     ),
 ]
 
 
 def directory_of(option: str | None) -> str:
-    """The directory of the cluster that is meant: the option's, the environment's, or the one here."""
+    """The cluster's directory: the option's, else the environment's, else ./.barnabas."""
     return option or os.environ.get("BARNABAS_DIR") or DEFAULT_DIRECTORY
 
 
@@ -58,8 +60,8 @@ class Reach:
     command_config: CommandConfig = None
 
     def servers(self, *properties: str | None) -> str:
-        """The bootstrap servers: the first there are of -b, `properties`, --dir's cluster, BARNABAS_BOOTSTRAP, the
-        cluster here, and Kafka's default. Raises `CommandError`."""
+        """The bootstrap servers: from the first that has them of -b, `properties`, --dir's cluster, BARNABAS_BOOTSTRAP,
+        the cluster in the default directory, and Kafka's default. Raises `CommandError`."""
         for given in (self.bootstrap, *properties):
             if given:
                 return given
@@ -76,8 +78,8 @@ class Reach:
         )
 
     def own_profile(self, user: str = "admin") -> Path | None:
-        """The file of client properties for `user` of --dir's cluster; None where another is meant, or it has none.
-        Raises `CommandError`."""
+        """The file of client properties for `user` of --dir's cluster; None if the command is for another cluster, or
+        if the cluster has no such file. Raises `CommandError`."""
         if self.bootstrap or (self.directory is None and os.environ.get("BARNABAS_BOOTSTRAP")):
             return None
         state = state_in(directory_of(self.directory))

@@ -17,14 +17,14 @@ T = TypeVar("T")
 
 
 def explained(name: object, error: KafkaError) -> str:
-    """`error` of the item `name` as a sentence, with the name and the code once."""
+    """The `error` of the item `name` as a sentence that has the name and the code once each."""
     text = str(error).rstrip(".")
     start = "" if re.search(rf"(?<!\w){re.escape(str(name))}(?!\w)", text) else f"{name}: "
     return f"{start}{text}." if error.code.name in text else f"{start}{text} ({error.code.name})."
 
 
 def sorted_out(outcomes: Mapping[K, T | KafkaError]) -> tuple[dict[K, T], dict[K, KafkaError]]:
-    """What succeeded, and what failed."""
+    """The items that succeeded, and those that failed."""
     done = {name: outcome for name, outcome in outcomes.items() if not isinstance(outcome, KafkaError)}
     failed = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, KafkaError)}
     return done, failed
@@ -35,7 +35,7 @@ def as_json(error: KafkaError) -> dict[str, Any]:
 
 
 def fail(failed: Mapping[Any, KafkaError]) -> None:
-    """Prints a sentence for each and exits with 1; does nothing where nothing failed."""
+    """Prints a sentence for each failure and exits with 1; does nothing without failures."""
     for name, error in failed.items():
         complain(explained(name, error))
     if failed:
@@ -50,7 +50,7 @@ def partitions_as_json(outcomes: Mapping[TopicPartition, KafkaError | None]) -> 
 
 
 def report_partitions(outcomes: Mapping[TopicPartition, KafkaError | None], done: str, output: Format) -> None:
-    """Prints a sentence for each that failed, `done` with each that did not; exits with 1 when one failed."""
+    """Prints a sentence for each failed partition, and `done` with each other; exits with 1 if one failed."""
     for partition, error in outcomes.items():
         if error is not None:
             complain(f"{partition}: {str(error).rstrip('.')} ({error.code.name}).")
@@ -75,7 +75,7 @@ def parse_partitions(words: Iterable[str]) -> list[str | TopicPartition]:
                     TopicPartition(topic, number) for number in range(int(first), int(last if dash else first) + 1)
                 ]
         except ValueError:
-            raise UsageError(f"{word!r} names no partitions: use TOPIC, TOPIC:0,2 or TOPIC:0-3.") from None
+            raise UsageError(f"{word!r} does not name partitions: use TOPIC, TOPIC:0,2 or TOPIC:0-3.") from None
     return wanted
 
 
@@ -92,7 +92,7 @@ async def partitions_of(
     for name in names or ():
         code = metadata.error_of(name)
         if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise CommandError(f"There is no topic {name}: `barnabas topic list` shows those there are.")
+            raise CommandError(f"There is no topic {name}: `barnabas topic list` shows the topics.")
         if code is not ErrorCode.NONE:
             raise KafkaError(code, f"topic {name}: {code.name}")
     if asked is None:

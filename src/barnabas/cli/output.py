@@ -1,6 +1,6 @@
 """The output of commands: tables for people, JSON for programs, one sentence for a failure.
 
-Only a terminal gets colours, a pager and progress bars: piped output is plain, and always the same.
+Only a terminal gets colours, a pager and progress bars. Piped output is plain and always the same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 STDOUT: Final = 1
 PATIENCE_S: Final = 1.0
-"""Work that takes longer shows a progress bar."""
+"""Work that takes longer than this shows a progress bar."""
 _REDRAW_S: Final = 0.1
 
 
@@ -44,7 +44,7 @@ class Exit(Exception):
 
 
 class CommandError(Exception):
-    """One sentence with the cause and the next thing to do. Exit code 1, or 2 if the command was used wrongly."""
+    """A failure in one sentence: the cause and the next step. Exit code 1, or 2 if the command was used wrongly."""
 
     def __init__(self, sentence: str, exit_code: int = 1) -> None:
         super().__init__(sentence)
@@ -61,7 +61,7 @@ def print_json(value: Any) -> None:
 
 
 def say(output: Format, told: Any, sentence: str) -> None:
-    """What was done: `told` as JSON, or the sentence."""
+    """Prints the result: `told` as JSON, or the sentence."""
     if output is Format.json:
         print_json(told)
     else:
@@ -69,8 +69,8 @@ def say(output: Format, told: Any, sentence: str) -> None:
 
 
 def printable(text: str) -> str:
-    """`text` with what cannot be printed escaped as in Python's literals: a name that a client chose can neither break
-    a line nor control the terminal."""
+    """`text` with unprintable characters escaped as in Python's literals: a name that a client chose cannot break a
+    line or control the terminal."""
     if text.isprintable():
         return text
     return "".join(
@@ -82,32 +82,32 @@ def complain(sentence: str) -> None:
     try:
         print(f"barnabas: {sentence}", file=sys.stderr)
     except OSError:
-        discard(sys.stderr)  # nobody can be told: the exit code says it
+        discard(sys.stderr)  # only the exit code can report it
 
 
 def reason(error: Exception) -> str:
-    """The error's text; of a system's error what was refused, and its words without their number."""
+    """The error's text. For an error of the system: the file or address, and the message without its number."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)
 
 
 def discard(stream: TextIO) -> None:
-    """What a stream cannot write is thrown away: the interpreter would try to flush it once more at its end."""
+    """Drops the unwritten output of a stream: the interpreter would try to flush it once more at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 READER_CHECK_S: Final = 1.0
-"""How often a command that waits for something to print looks for its reader."""
+"""How often a command that waits for something to print checks that its output still has a reader."""
 
 
 def look_for_reader() -> None:
-    """Raises ``BrokenPipeError`` where whoever read the standard output has gone: a write would tell, and comes only
-    when there is something to print."""
+    """Raises ``BrokenPipeError`` if the reader of the standard output has closed the pipe. A write would fail as well,
+    but it happens only when there is something to print."""
     poll = select.poll()
     poll.register(STDOUT, 0)
     for _, state in poll.poll(0):
-        if state & (select.POLLERR | select.POLLHUP):  # of a pipe, Linux' word and macOS'
+        if state & (select.POLLERR | select.POLLHUP):  # a closed pipe: on Linux, on macOS
             raise BrokenPipeError
 
 
@@ -117,7 +117,7 @@ _HEAD: Final = "\x1b[1;36m"
 _BAD: Final = "\x1b[31m"
 _END: Final = "\x1b[0m"
 COLUMN_MAX: Final = 100
-"""Characters that a column is widened to at most."""
+"""The maximal width of a column, in characters."""
 
 
 class Bad(str):
@@ -127,7 +127,7 @@ class Bad(str):
 
 
 def coloured(stream: IO[str]) -> bool:
-    """Whether `stream` is a terminal whose user wants colours (https://no-color.org)."""
+    """Whether `stream` is a terminal and its user has not refused colours (https://no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -137,8 +137,8 @@ def _shown(cell: Any) -> str:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[Any]], *, colours: bool = False) -> list[str]:
-    """Columns under upper-case heads, as lines. A cell beyond `COLUMN_MAX` makes its own line longer and no other:
-    strangers choose the names of groups and clients, and may choose them long."""
+    """The lines of a table with upper-case heads. A cell longer than `COLUMN_MAX` makes only its own line longer:
+    clients choose the names of groups and clients, and may choose long ones."""
     cells = [["-" if cell is None else _shown(cell) for cell in row] for row in rows]
     widths = [
         max([len(head), *(len(row[index]) for row in cells if len(row[index]) <= COLUMN_MAX)])
@@ -157,7 +157,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[Any]], *, colours: bool 
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A table; on a terminal coloured, and in a pager where it is higher than the screen."""
+    """Prints a table; on a terminal in colour, and through a pager if it is higher than the screen."""
     lines = table(heads, rows, colours=coloured(sys.stdout))
     if sys.stdout.isatty() and len(lines) >= shutil.get_terminal_size().lines and (pager := _pager()):
         sys.stdout.flush()
@@ -168,7 +168,7 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 
 
 def _pager() -> list[str] | None:
-    """PAGER's command, or less with flags that leave its text on the screen; None where it is not installed."""
+    """PAGER's command, or less with flags that leave its text on the screen; None if it is not installed."""
     words = shlex.split(os.environ.get("PAGER", "less -FRX"))
     return words if words and shutil.which(words[0]) else None
 
@@ -220,7 +220,7 @@ class ProgressBar:
 
 @contextmanager
 def progress(what: str, total: int | None = None) -> Iterator[ProgressBar]:
-    """`total` None: it is unknown."""
+    """Yields a progress bar; `total` is None if unknown."""
     shown = ProgressBar(what, total)
     try:
         yield shown

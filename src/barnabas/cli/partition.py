@@ -25,7 +25,9 @@ def list_(
         list[str] | None, Argument(metavar="TOPIC..", help="All topics by default.", complete="topic")
     ] = None,
     at: Reach = HERE,
-    offsets: Annotated[bool, Option("--offsets", help="Ask the leaders for first and last offsets too.")] = False,
+    offsets: Annotated[
+        bool, Option("--offsets", help="Also show first and last offsets, asked from the leaders.")
+    ] = False,
     output: OutputFormat = Format.text,
 ) -> None:
     """List partitions with leader, epoch, replicas and ISR."""
@@ -89,16 +91,22 @@ def elect(
         list[str] | None, Argument(metavar="TOPIC-N..", help="All by default.", complete="partition")
     ] = None,
     at: Reach = HERE,
-    unclean: Annotated[bool, Option("--unclean", help="May lose acknowledged records.")] = False,
+    unclean: Annotated[
+        bool,
+        Option(
+            "--unclean",
+            help="Elect a replica that is out of sync, where there is no other. May lose acknowledged records.",
+        ),
+    ] = False,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Elect the preferred leader, the first replica."""
+    """Elect each partition's preferred leader, its first replica."""
     try:
         wanted = [TopicPartition.from_dir_name(partition) for partition in partitions] if partitions else None
     except ValueError as fault:
         raise CommandError(f"{fault}: use TOPIC-N.", 2) from None
     if unclean and wanted is None:
-        raise CommandError("An unclean election needs its partitions named: it may lose acknowledged records.", 2)
+        raise CommandError("Name the partitions of an unclean election: it may lose acknowledged records.", 2)
 
     election = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
     outcomes = with_admin(at, lambda admin: admin.elect_leaders(wanted, election))

@@ -1,6 +1,7 @@
-"""``barnabas perf``: a cluster's throughput for producing and consuming, and its latency from end to end.
+"""``barnabas perf``: measures a cluster's throughput for producing and consuming, and its end-to-end latency.
 
-It does the same as Kafka's perf-test tools, with this package's clients: one Python process, which may be the limit.
+It does the same as Kafka's perf-test tools, with this package's clients. It is one Python process, which may be the
+bottleneck.
 """
 
 from __future__ import annotations
@@ -27,14 +28,15 @@ app = CommandGroup("Measure how fast clients write to the cluster and read from 
 
 Records = Annotated[int, Option("-n", "--num", metavar="N", min=1, help="How many records.")]
 Size = Annotated[
-    int, Option("--size", metavar="BYTES", min=1, max=1 << 30, help="Of each record's value, which is random.")
+    int,
+    Option("--size", metavar="BYTES", min=1, max=1 << 30, help="The bytes of each record's value, which is random."),
 ]
 
 _PAYLOADS: Final = 1024
 _PAYLOAD_BYTES: Final = 64 << 20
-"""Different values are worth no more of the memory than this."""
+"""The memory for different values is at most this."""
 _UNDER_WAY: Final = 20_000
-"""Records that wait for their acknowledgements at a time."""
+"""The most records that wait for acknowledgement at a time."""
 _POLL_MS: Final = 1_000
 _SILENCE_MS: Final = 10_000
 
@@ -80,17 +82,17 @@ def produce(
     records: Records = 100_000,
     size: Size = 100,
     rate: Annotated[
-        float | None, Option("--rate", metavar="R", help="At most R records a second; as fast as it goes by default.")
+        float | None, Option("--rate", metavar="R", help="At most R records a second; by default no limit.")
     ] = None,
     compression: Compression = None,
     acks: Acks = None,
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Write records: how many a second, and how long each waits for its acknowledgement. The records stay."""
+    """Write records; show records a second and the time to acknowledgement. The records stay in the topic."""
     values = settings_of(at)
     if rate is not None and not rate > 0:
-        raise UsageError(f"--rate {rate:g} is no number of records a second.")
+        raise UsageError(f"--rate {rate:g} is not a number of records a second.")
     payloads = [os.urandom(size) for _ in range(max(1, min(records, _PAYLOADS, _PAYLOAD_BYTES // size)))]
     waits_ms: list[float] = []
 
@@ -129,12 +131,12 @@ def produce(
 def consume(
     topic: Topic,
     records: Annotated[
-        int | None, Option("-n", "--num", metavar="N", min=1, help="At most so many; all there are by default.")
+        int | None, Option("-n", "--num", metavar="N", min=1, help="At most this many records; by default all.")
     ] = None,
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Read a topic from its start to what is its end now: how many records a second."""
+    """Read a topic from its start to its present end; show records a second."""
     values = settings_of(at)
 
     async def story(cluster: ClusterClient) -> tuple[int, int, float]:
@@ -178,14 +180,14 @@ def latency(
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Send one record at a time and wait until it is read: how long that takes. The records stay."""
+    """Send one record at a time and wait until it is read; show how long that takes. The records stay in the topic."""
     values = settings_of(at)
     tls, login = security_of(values)
     payload = os.urandom(size)
 
     async def story(cluster: ClusterClient) -> tuple[list[float], float]:
         first, *_ = await partitions_of(cluster, [topic])
-        # A client of its own, so that a produce does not wait behind a fetch.
+        # The producer has its own client, so that a produce request does not wait behind a fetch.
         reader = ClusterClient(cluster.runtime, cluster.bootstrap, tls=tls, login=login)
         consumer = Consumer(reader)
         await consumer.assign({first: (await cluster.list_offsets({first: LATEST}))[first].offset})

@@ -1,4 +1,4 @@
-"""Servers in the background: where they listen, and how they report to the process that started them."""
+"""Servers in the background: their address, and how they report to the process that started them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import os
 from typing import Final
 
 HOST: Final = "127.0.0.1"
-"""Where a cluster on this machine listens."""
+"""The address of a cluster on this machine."""
 READY_FD: Final = "BARNABAS_READY_FD"
-"""The environment variable with the file descriptor on which a server says that it is ready, or why it is not."""
+"""The environment variable with the file descriptor on which a server reports that it is ready, or why it failed."""
 KAFKA_OPTS: Final = "KAFKA_OPTS"
 """The environment variable with the JVM options that Kafka's operators set for a broker."""
 _KERBEROS: Final = "java.security.krb5.conf"
 SECURITY: Final = "security"
-"""The directory of a secured cluster's keys and passwords, in the cluster's own."""
+"""The directory of a secured cluster's keys and passwords, inside the cluster's directory."""
 STATUS_FILE: Final = "status.json"
 """The file beside a broker's ``server.properties`` with its status while it runs."""
 
 
 def kafka_opts() -> str:
-    """What ``KAFKA_OPTS`` says. The configuration of Kerberos that it names for a JVM is this process's, too."""
+    """The options in ``KAFKA_OPTS``. The Kerberos configuration that they name for a JVM becomes this process's."""
     options = os.environ.get(KAFKA_OPTS, "")
     if _KERBEROS in options:
         from barnabas.broker.jvm_properties import jvm_properties  # here, so that a plain command starts sooner
@@ -31,5 +31,5 @@ def kafka_opts() -> str:
 
 
 def is_no_file(path: str | os.PathLike[str]) -> bool:
-    """Whether a device or a pipe is there: it is written to, and never replaced."""
+    """Whether the path is a device or a pipe, which must be written to and never replaced."""
     return os.path.exists(path) and not os.path.isfile(path)

@@ -1,7 +1,7 @@
 """``barnabas broker`` and ``barnabas coordinator``: one server in the foreground, stopped by SIGTERM, SIGINT or SIGHUP.
 
 A server does not import rich, to start fast. A parent process that starts it in the background may pass it a pipe by
-`READY_FD`. The server writes one line of JSON to it: its addresses when it is ready, or ``{"error": ...}``.
+`READY_FD`. The server writes one line of JSON to the pipe: its addresses when it is ready, or ``{"error": ...}``.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
     from barnabas.zk.server.server import CoordinatorServer
 
 LogFormat = Annotated[
-    str | None, Option("--log-format", choices=(TEXT, JSON), help="How the log is written; lines of text by default.")
+    str | None, Option("--log-format", choices=(TEXT, JSON), help="The log's format; by default lines of text.")
 ]
 Story = Callable[["asyncio.Future[Any]", Callable[[dict[str, Any]], None]], Coroutine[Any, Any, None]]
 
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 OTEL_INTERVAL_MS: Final = 60_000
-"""OpenTelemetry's default, where ``OTEL_METRIC_EXPORT_INTERVAL`` is not set."""
+"""OpenTelemetry's default for ``OTEL_METRIC_EXPORT_INTERVAL``."""
 SAME_WISH_S: Final = 0.5
-"""Signals this soon after the first count as the same: ``timeout`` signals its child, and then the child's group."""
+"""Signals this soon after the first count as one: ``timeout`` signals its child, and then the child's group."""
 
 
 class ServerError(Exception):
@@ -70,7 +70,7 @@ def read_properties(path: str, overrides: Sequence[str]) -> dict[str, str]:
 
 
 def _with_jvm_properties(values: dict[str, str]) -> dict[str, str]:
-    """The properties with what ``KAFKA_OPTS`` and a JAAS file add to them."""
+    """The properties with the additions of ``KAFKA_OPTS`` and of a JAAS file."""
     from barnabas.model.config import JAAS_FILE
 
     options = kafka_opts()
@@ -88,18 +88,18 @@ def _with_jvm_properties(values: dict[str, str]) -> dict[str, str]:
 def broker(
     file: Annotated[str, Argument(metavar="FILE.properties", help="Kafka's server.properties.")],
     override: Annotated[
-        list[str] | None, Option("--override", metavar="K=V", help="Set over the file; may be repeated.")
+        list[str] | None, Option("--override", metavar="K=V", help="Override a property of the file; may be repeated.")
     ] = None,
     coordinator: Annotated[
         str | None,
         Option(
             "--coordinator",
             metavar="D",
-            help="Run the coordinator in this process too, at zookeeper.connect, its znodes under D.",
+            help="Also run the coordinator in this process, at zookeeper.connect's address, with its znodes under D.",
         ),
     ] = None,
     status: Annotated[
-        str | None, Option("--status", metavar="FILE", help="Keep there, as JSON, what can be seen of the broker.")
+        str | None, Option("--status", metavar="FILE", help="Keep the broker's status in this file, as JSON.")
     ] = None,
     log_format: LogFormat = None,
 ) -> int:
@@ -142,7 +142,7 @@ def broker(
 
 
 def _keep_state_changes(path: str, log_format: str) -> None:
-    """Kafka's ``state-change.log``: a file of its own, as long as a hundred megabytes in ten parts."""
+    """Kafka's ``state-change.log``: a separate file, of at most 100 MB in ten old parts besides the current one."""
     from logging.handlers import RotatingFileHandler
 
     try:
@@ -156,8 +156,8 @@ def _keep_state_changes(path: str, log_format: str) -> None:
 
 
 def _beside(config: Config) -> Callable[[Broker], Awaitable[Callable[[], None]]] | None:
-    """A function that starts the admin endpoint and OpenTelemetry's export beside a broker and returns what ends them;
-    None where the configuration asks for neither."""
+    """Returns a function that starts the admin endpoint and OpenTelemetry's export beside a broker; that function
+    returns one that ends them. None if the configuration asks for neither."""
     listener, endpoint = config.text("barnabas.admin.listener"), config.text("barnabas.opentelemetry.endpoint")
     sends = bool(endpoint) or os.environ.get("OTEL_METRICS_EXPORTER") == "otlp"
     if not listener and not sends:
@@ -190,21 +190,22 @@ def _beside(config: Config) -> Callable[[Broker], Awaitable[Callable[[], None]]]
 
 
 def _otlp(endpoint: str) -> Callable[[Broker, Table], Callable[[], None]]:
-    """A function that starts to send metrics by OTLP and returns what ends that; `endpoint` may be empty."""
+    """Returns a function that starts to send metrics by OTLP; that function returns one that ends it. `endpoint` may be
+    empty."""
     try:
         from barnabas.web.otlp import OtlpSender, url_of
     except ModuleNotFoundError as error:
         if error.name is None or not error.name.startswith("opentelemetry"):
             raise
         raise ConfigError(
-            "Metrics are to be sent by OpenTelemetry (barnabas.opentelemetry.endpoint or OTEL_METRICS_EXPORTER=otlp), "
+            "OpenTelemetry is to send the metrics (barnabas.opentelemetry.endpoint or OTEL_METRICS_EXPORTER=otlp), "
             "and it is not installed: pip install 'barnabas[otel]'."
         ) from None
     if endpoint:
         url_of(endpoint)
     text = os.environ.get("OTEL_METRIC_EXPORT_INTERVAL", "") or str(OTEL_INTERVAL_MS)
     if not text.isdigit() or not int(text):
-        raise ConfigError(f"OTEL_METRIC_EXPORT_INTERVAL={text} takes milliseconds, a whole number above 0.")
+        raise ConfigError(f"OTEL_METRIC_EXPORT_INTERVAL={text} must be a number of milliseconds, whole and above 0.")
 
     def begin(broker: Broker, table: Table) -> Callable[[], None]:
         sender = OtlpSender(broker, table, endpoint, int(text) / 1000)
@@ -217,8 +218,8 @@ def _otlp(endpoint: str) -> Callable[[Broker, Table], Callable[[], None]]:
 def brokers_main(arguments: list[str]) -> int:
     """``barnabas brokers FD LOG FILE ..``, which `up` uses: imports everything once, then forks each broker's process.
 
-    Three brokers that start alone import the same modules three times, and that is most of their start. The pids go to
-    the standard output; this process ends at once, and the brokers go on.
+    If three brokers start by themselves, they import the same modules three times, which is most of their start. This
+    process prints the brokers' pids and ends at once; the brokers go on.
     """
     from barnabas.runtime.compiled import take_compiled
 
@@ -245,7 +246,7 @@ def brokers_main(arguments: list[str]) -> int:
 
 
 def _forked_broker(descriptor: str, log: str, file: str, others: list[str]) -> int:
-    """Goes on as ``barnabas broker FILE`` started alone would: own session, own log, own name in the process list."""
+    """Runs in the forked process as ``barnabas broker FILE``, with a session, a log and a process name of its own."""
     os.setsid()
     for other in others:
         os.close(int(other))
@@ -259,20 +260,20 @@ def _forked_broker(descriptor: str, log: str, file: str, others: list[str]) -> i
 
 
 def _write_status(path: str, status: dict[str, Any]) -> None:
-    """Writes the status file without syncing it: it is worth nothing after a crash."""
+    """Writes the status file without syncing it: it has no use after a crash."""
     try:
-        path = os.path.realpath(path)  # a link stays one
+        path = os.path.realpath(path)  # a link stays a link
         in_place = is_no_file(path)
         with open(path if in_place else f"{path}.tmp", "w", encoding="utf-8") as file:
             json.dump({"pid": os.getpid(), **status}, file)
         if not in_place:
             os.replace(f"{path}.tmp", path)
     except OSError as error:
-        logging.getLogger(__name__).warning("the status is not written: %s", error)
+        logging.getLogger(__name__).warning("the status file cannot be written: %s", error)
 
 
 def _retitle(words: list[str]) -> None:
-    """Overwrites the command line of this process, where the kernel shows its place in memory."""
+    """Overwrites the command line of this process, if the kernel tells its place in memory."""
     title = b"\0".join(word.encode() for word in words) + b"\0"
     try:
         with open("/proc/self/stat") as stat:
@@ -289,21 +290,25 @@ def _retitle(words: list[str]) -> None:
 
 def coordinator(
     host: Annotated[str, Option("--host", metavar="HOST", help="The address to bind.")] = "127.0.0.1",
-    port: Annotated[int, Option("--port", metavar="P", min=0, max=65535, help="0 takes a free one.")] = 2181,
+    port: Annotated[int, Option("--port", metavar="P", min=0, max=65535, help="The port; 0 takes a free one.")] = 2181,
     directory: Annotated[
         str | None,
         Option(
-            "--dir", metavar="D", help="Where the znodes are: by default BARNABAS_DIR/coordinator, or ./.barnabas/.."
+            "--dir",
+            metavar="D",
+            help="The directory of the znodes: by default BARNABAS_DIR/coordinator, or ./.barnabas/..",
         ),
     ] = None,
-    no_fsync: Annotated[bool, Option("--no-fsync", help="Faster, and a power loss may cost the last changes.")] = False,
-    tls_only: Annotated[bool, Option("--tls-only", help="Listen on secureClientPort alone, and on no --port.")] = False,
+    no_fsync: Annotated[
+        bool, Option("--no-fsync", help="Do not sync writes: faster, but a power loss may lose the last changes.")
+    ] = False,
+    tls_only: Annotated[bool, Option("--tls-only", help="Listen only on secureClientPort, not on --port.")] = False,
     config: Annotated[
         list[str] | None, Option("--config", metavar="K=V", help="A key of ZooKeeper's zoo.cfg, such as tickTime.")
     ] = None,
     log_format: LogFormat = None,
 ) -> int:
-    """The embedded ZooKeeper-compatible server alone, in the foreground."""
+    """Run the embedded ZooKeeper-compatible server in the foreground."""
     properties = pairs_of(config or (), "--config")
     place = directory or os.path.join(directory_of(None), "coordinator")
 
@@ -343,7 +348,7 @@ async def _coordinator(
     fsync: bool = True,
     config: CoordinatorConfig | None = None,
 ) -> CoordinatorServer:
-    """A coordinator that listens. When its disk fails later on, `stop` gets the exception."""
+    """Starts a coordinator that listens. If its disk fails later, `stop` gets the exception."""
     from barnabas.zk.server.server import CoordinatorServer
 
     place = _made(directory)
@@ -363,7 +368,7 @@ async def _coordinator(
 
 
 def _made(directory: str) -> str:
-    """Makes the directory where it is missing, and returns its absolute path."""
+    """Makes the directory if it is missing, and returns its absolute path."""
     place = os.path.abspath(directory)
     try:
         os.makedirs(place, mode=0o700, exist_ok=True)
@@ -373,13 +378,13 @@ def _made(directory: str) -> str:
 
 
 def _own_address(connect: str) -> tuple[str, int]:
-    """The address of a coordinator in this process, the only one that `connect` may name. Raises `ServerError`."""
+    """The address for a coordinator in this process. `connect` must name it alone. Raises `ServerError`."""
     from barnabas.zk.client.connect_string import parse_connect
 
     hosts, _ = parse_connect(connect)
     if len(hosts) != 1:
         raise ServerError(
-            f"zookeeper.connect={connect} names {len(hosts)} servers, and --coordinator is the only one: "
+            f"zookeeper.connect={connect} names {len(hosts)} servers, but --coordinator starts one: "
             "leave --coordinator out, or name one host:port."
         )
     return hosts[0]
@@ -395,12 +400,12 @@ def _explained(error: OSError, where: str) -> Exception:
 
 def _allow_many_files() -> None:
     """Raises the limit of open files: connections and segments soon use up the default of 1,024. Raises `ServerError`
-    where it stays too low."""
+    if the limit stays too low."""
     from barnabas.runtime import descriptors
 
     before, now = descriptors.raise_limit()
     if descriptors.limit() < descriptors.FEWEST:
-        needed = f"a server needs {descriptors.FEWEST} at least"
+        needed = f"a server needs at least {descriptors.FEWEST}"
         raise ServerError(f"This process may have {now} files open, and {needed}: raise `ulimit -n`.")
     descriptors.hold_spares()
     logging.getLogger(__name__).info(
@@ -415,7 +420,7 @@ def _serve(prepare: Callable[[], Story], log_format: str = TEXT) -> int:
     from barnabas.runtime.memory import heap
     from barnabas.wire.kernel import kernel
 
-    # Before anything else, so that as much as can be lies in slabs.
+    # Before anything else, so that as many objects as possible lie in slabs.
     known_heap = heap(None if kernel is None else kernel.slabs)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO)
     use(log_format)
@@ -424,12 +429,12 @@ def _serve(prepare: Callable[[], Story], log_format: str = TEXT) -> int:
         _allow_many_files()
         from barnabas.runtime.event_loop import fastest_loop
 
-        # What start-up made lives as long as the process: the collector need not look at it again.
+        # Objects made so far live as long as the process: the collector need not look at them again.
         gc.collect()
         gc.freeze()
-        # What a server makes later (partitions, requests of thousands of them) is no garbage either; its cycles are few
-        # and small. With Python's own thresholds (700 new objects for a look at them, 70,000 for a look at all) the
-        # collector stopped a broker of 5,000 partitions for 0.3 s again and again.
+        # Later objects (partitions, requests about thousands of them) rarely form cycles either. With Python's own
+        # thresholds (700 new objects for a young collection, 70,000 for a full one) the collector stopped a broker of
+        # 5,000 partitions for 0.3 s again and again.
         gc.set_threshold(20_000, 10, 10)
         gc.enable()
         with asyncio.Runner(loop_factory=fastest_loop()) as runner:
@@ -442,7 +447,7 @@ def _serve(prepare: Callable[[], Story], log_format: str = TEXT) -> int:
         if type(error).__module__.startswith("barnabas."):
             return _failed(str(error))
         logging.getLogger(__name__).exception("the server failed")
-        return _failed(f"The server failed in an unforeseen way ({error!r}); the log above has the trace.")
+        return _failed(f"The server failed with an unexpected error ({error!r}); the log above has the trace.")
     return 0
 
 
@@ -457,14 +462,16 @@ async def _until_signalled(story: Story, heap: memory.Heap | None) -> None:
         stop.set_result(None)
         loop.call_later(SAME_WISH_S, _let_the_next_signal_end_this, loop, heard)
 
-    # By nohup a server outlives its terminal.
+    # With nohup a server outlives its terminal.
     heard = [each for each in STOP_SIGNALS if each != signal.SIGHUP or signal.getsignal(each) != signal.SIG_IGN]
     for number in heard:
         loop.add_signal_handler(number, ask_to_stop, number.name)
     from barnabas.runtime import Tasks
     from barnabas.runtime.memory import give_memory_back
 
-    tasks = Tasks(lambda name, error: None)  # without it a server goes on, only larger: the log says why
+    tasks = Tasks(
+        lambda name, error: None
+    )  # if it fails, the log has the error; the server goes on and only needs more memory
     if heap is not None:
         tasks.begin(give_memory_back(heap), "memory")
 
@@ -475,7 +482,7 @@ async def _until_signalled(story: Story, heap: memory.Heap | None) -> None:
 
 
 def _let_the_next_signal_end_this(loop: asyncio.AbstractEventLoop, heard: Sequence[signal.Signals]) -> None:
-    """The next signal ends the process as a crash would, whatever its orderly end still waits for."""
+    """The next signal ends the process at once, as a crash would, even if the orderly shutdown still waits."""
     for number in heard:
         loop.remove_signal_handler(number)
         signal.signal(number, signal.SIG_DFL)
@@ -486,7 +493,7 @@ def _ready(stop: asyncio.Future[Any], notice: dict[str, Any]) -> None:
     try:
         told = _tell(notice)
     except BrokenPipeError:
-        log.warning("whoever started this server has gone before it was ready: it stops, for nobody may know of it")
+        log.warning("the server stops: the process that started it ended before the server was ready")
         if not stop.done():
             stop.set_result(None)
         return
@@ -496,18 +503,18 @@ def _ready(stop: asyncio.Future[Any], notice: dict[str, Any]) -> None:
         print(json.dumps(notice), flush=True)
     except OSError as error:
         log.warning("the standard output cannot be written: %s", error.strerror)
-        discard(sys.stdout)  # a server has done its work without it
+        discard(sys.stdout)  # the server needs no output
 
 
 def _failed(sentence: str) -> int:
     with contextlib.suppress(BrokenPipeError):
-        _tell({"error": sentence})  # first: a log on a full disk takes no line
+        _tell({"error": sentence})  # first, for on a full disk the log cannot be written
     complain(sentence)
     return 1
 
 
 def _tell(notice: dict[str, Any]) -> bool:
-    """Writes to the starter's pipe; False where there is none."""
+    """Writes to the pipe of the process that started this server; False if there is none."""
     descriptor = os.environ.pop(READY_FD, None)
     if descriptor is None:
         return False

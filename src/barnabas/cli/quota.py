@@ -21,10 +21,14 @@ KEYS: Final = {
 _NAMES: Final = {key: name for name, key in KEYS.items()}
 
 User = Annotated[
-    str | None, Option("--user", metavar="NAME", help="A user; * for all that have no quota of their own.")
+    str | None, Option("--user", metavar="NAME", help="A user; * for all users without a quota of their own.")
 ]
-Client = Annotated[str | None, Option("--client", metavar="ID", help="A client id, or with --user one of that user's.")]
-Address = Annotated[str | None, Option("--ip", metavar="ADDRESS", help="An address, for `connection`; * for the rest.")]
+Client = Annotated[
+    str | None, Option("--client", metavar="ID", help="A client id; with --user a client id of that user.")
+]
+Address = Annotated[
+    str | None, Option("--ip", metavar="ADDRESS", help="An IP address, for `connection`; * for all other addresses.")
+]
 
 
 def entity_of(user: str | None, client: str | None, address: str | None) -> dict[str, str | None]:
@@ -32,19 +36,19 @@ def entity_of(user: str | None, client: str | None, address: str | None) -> dict
     named = {"user": user, "client-id": client, "ip": address}
     entity = {kind: None if name == "*" else name for kind, name in named.items() if name is not None}
     if not entity or ("ip" in entity and len(entity) > 1):
-        raise UsageError("Whose quota? Give --user, --client or both, or --ip.")
+        raise UsageError("Say whose quota: give --user, --client or both, or --ip.")
     return entity
 
 
 def _key(name: str) -> str:
     if name not in KEYS and name not in _NAMES:
-        raise UsageError(f"{name!r} is no quota: there are {', '.join(KEYS)}.")
+        raise UsageError(f"{name!r} is not a quota; the quotas are {', '.join(KEYS)}.")
     return KEYS.get(name, name)
 
 
 @app.command("list")
 def list_(at: Reach = HERE, output: OutputFormat = Format.text) -> None:
-    """List quotas: bytes a second, percent of a thread's time, partitions and connections a second."""
+    """List quotas, in bytes a second, percent of a thread's time, partitions a second and connections a second."""
     found = with_admin(at, lambda admin: admin.describe_quotas())
     rows: list[dict[str, Any]] = [
         {
@@ -74,7 +78,7 @@ def set_(
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Set quotas of a user, a client id, both together, an address, or of whoever has none."""
+    """Set quotas of a user, a client id, both together, an address, or the defaults."""
     changes: dict[str, float | None] = {}
     for name, text in pairs_of(limits, "QUOTA=LIMIT").items():
         try:
@@ -99,7 +103,7 @@ def remove(
 
 def _alter(entity: dict[str, str | None], changes: dict[str, float | None], at: Reach, output: Format) -> None:
     if "ip" in entity and changes.keys() != {KEYS["connection"]}:
-        raise CommandError("An address has a quota of connections alone: connection=LIMIT.", 2)
+        raise CommandError("An address can only have a quota of connections: connection=LIMIT.", 2)
 
     with_admin(at, lambda admin: admin.alter_quotas(entity, changes))
     if output is Format.json:

@@ -1,4 +1,5 @@
-"""``barnabas reassign``: moves partitions to other brokers, in the files that ``kafka-reassign-partitions`` reads."""
+"""``barnabas reassign``: moves partitions to other brokers; its plans are the files of
+``kafka-reassign-partitions``."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ _POLL_S = 0.1
 
 
 def parse_moves(words: Sequence[str], file: str | None) -> Moves:
-    """``TOPIC-N=0,1,2`` words, or Kafka's reassignment JSON. Raises `UsageError`."""
+    """Parses ``TOPIC-N=0,1,2`` words, or Kafka's reassignment JSON. Raises `UsageError`."""
     named = [] if file is None else _moves_in(file)
     for word in words:
         where, _, replicas = word.rpartition("=")
@@ -35,13 +36,13 @@ def parse_moves(words: Sequence[str], file: str | None) -> Moves:
             partition = TopicPartition.from_dir_name(where)
             named.append((partition, [int(broker) for broker in replicas.split(",")]))
         except ValueError:
-            raise UsageError(f"{word!r} is no move: use TOPIC-N=0,1,2, the preferred leader first.") from None
+            raise UsageError(f"{word!r} is not a move: use TOPIC-N=0,1,2, with the preferred leader first.") from None
     if not named:
         raise UsageError("Nothing to move: name TOPIC-N=0,1,2, or a file by --file.")
     moves: Moves = {}
     for partition, brokers in named:
         if partition in moves:
-            raise UsageError(f"{partition} is named twice: it has one place to go.")
+            raise UsageError(f"{partition} is named twice: name each partition once.")
         moves[partition] = brokers
     return moves
 
@@ -58,13 +59,13 @@ def _moves_in(file: str) -> list[tuple[TopicPartition, list[int]]]:
         raise UsageError(f"{file} cannot be read ({error.strerror}).") from None
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(
-            f'{file} is no reassignment ({error!r}): it takes {{"version":1,"partitions":[{{"topic":..,"partition":..,'
+            f'{file} is not a reassignment ({error!r}): write {{"version":1,"partitions":[{{"topic":..,"partition":..,'
             '"replicas":[..]}]}.'
         ) from None
 
 
 def plan_of(moves: Mapping[TopicPartition, Sequence[int]]) -> dict[str, Any]:
-    """Kafka's JSON."""
+    """A plan in Kafka's JSON format."""
     return {
         "version": 1,
         "partitions": [
@@ -77,14 +78,14 @@ def plan_of(moves: Mapping[TopicPartition, Sequence[int]]) -> dict[str, Any]:
 @app.command("plan")
 def plan(
     topics: Annotated[list[str], Argument(metavar="TOPIC..", complete="topic")],
-    brokers: Annotated[str, Option("--brokers", metavar="0,1,2", help="Where the replicas may be.")],
+    brokers: Annotated[str, Option("--brokers", metavar="0,1,2", help="The brokers that may have replicas.")],
     at: Reach = HERE,
 ) -> None:
-    """Propose where partitions could be: JSON for `start --file`, spread over brokers and racks."""
+    """Propose an assignment that spreads partitions over brokers and racks: JSON for `start --file`."""
     try:
         allowed = dict.fromkeys(int(broker) for broker in brokers.split(","))
     except ValueError:
-        raise UsageError(f"--brokers {brokers}: it takes broker ids separated by commas.") from None
+        raise UsageError(f"--brokers {brokers}: expected broker ids separated by commas.") from None
 
     async def story(cluster: ClusterClient) -> Moves:
         metadata = await cluster.look_up(topics)
@@ -114,7 +115,8 @@ def start(
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Begin to move partitions; `--format json` also tells where they were, which moves them back."""
+    """Start to move partitions; `--format json` also prints their present assignment, by which they can be moved
+    back."""
     targets = parse_moves(moves or [], file)
 
     async def story(cluster: ClusterClient) -> tuple[Moves, dict[TopicPartition, KafkaError | None]]:
@@ -132,7 +134,7 @@ def start(
 
 @app.command("list")
 def list_(at: Reach = HERE, output: OutputFormat = Format.text) -> None:
-    """List the moves that are under way."""
+    """List the moves in progress."""
     under_way = with_admin(at, lambda admin: admin.list_reassignments())
     if output is Format.json:
         print_json(
@@ -159,11 +161,11 @@ def list_(at: Reach = HERE, output: OutputFormat = Format.text) -> None:
 @app.command("cancel")
 def cancel(
     partitions: Annotated[list[str] | None, Argument(metavar="TOPIC-N..", complete="partition")] = None,
-    everything: Annotated[bool, Option("--all", help="Every move that is under way.")] = False,
+    everything: Annotated[bool, Option("--all", help="Every move in progress.")] = False,
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Undo moves that are under way: the partitions stay where they were."""
+    """Cancel moves in progress: the partitions go back to their earlier replicas."""
     if everything == bool(partitions):
         raise UsageError("Name the partitions as TOPIC-N, or all of them by --all.")
     try:

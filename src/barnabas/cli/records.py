@@ -40,15 +40,22 @@ _PENDING_MAX: Final = 100_000
 
 Topic = Annotated[str, Option("-t", "--topic", metavar="TOPIC", help="The topic.", complete="topic")]
 Compression = Annotated[
-    str | None, Option("-z", choices=("none", "gzip", "snappy", "lz4", "zstd"), help="How batches are compressed.")
+    str | None, Option("-z", choices=("none", "gzip", "snappy", "lz4", "zstd"), help="The compression of batches.")
 ]
-Acks = Annotated[str | None, Option("--acks", choices=("all", "-1", "1", "0"), help="By default all, and idempotent.")]
+Acks = Annotated[
+    str | None,
+    Option(
+        "--acks",
+        choices=("all", "-1", "1", "0"),
+        help="The required acknowledgements; by default all, with idempotence.",
+    ),
+]
 
 
 def producer_by(
     cluster: ClusterClient, values: Mapping[str, str], acks: str | None, compression: str | None, linger_ms: int = 5
 ) -> Producer:
-    """A producer with ``-X``'s properties, which `acks` and `compression` override. Raises `UsageError`."""
+    """A producer with the properties of ``-X``; `acks` and `compression` override them. Raises `UsageError`."""
     level = acks or values.get("acks", "all")
     if level not in ("all", "-1", "1", "0"):
         raise UsageError(f"-X acks={level}: it takes all, 1 or 0.")
@@ -73,19 +80,23 @@ def produce(
     topic: Topic,
     at: Reach = HERE,
     partition: Annotated[
-        int | None, Option("-p", "--partition", help="To this one; by the key's hash by default.")
+        int | None, Option("-p", "--partition", help="The partition; by default the key's hash decides.")
     ] = None,
     key: Annotated[str | None, Option("-k", "--key", help="One key for every record.")] = None,
-    key_delimiter: Annotated[str | None, Option("-K", help="Each line is KEY, this delimiter, VALUE.")] = None,
-    delimiter: Annotated[str, Option("-D", help="What stands between two records.")] = "\\n",
+    key_delimiter: Annotated[
+        str | None, Option("-K", help="Split each line at this delimiter into key and value.")
+    ] = None,
+    delimiter: Annotated[str, Option("-D", help="The delimiter between records.")] = "\\n",
     headers: Annotated[list[str] | None, Option("-H", metavar="NAME=V", help="A header; may be repeated.")] = None,
-    null: Annotated[bool, Option("-Z", help="An empty value or key is null (a tombstone).")] = False,
+    null: Annotated[
+        bool, Option("-Z", help="Send an empty value or key as null; a null value is a tombstone.")
+    ] = False,
     compression: Compression = None,
     acks: Acks = None,
     file: Annotated[str | None, Option("--file", help="Read this file instead of the standard input.")] = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Write records, one a line of the standard input."""
+    """Write each line of the standard input as a record."""
     values = settings_of(at)
     header_list = [_header(header) for header in headers or ()]
     split = unescape(key_delimiter).encode() if key_delimiter is not None else None
@@ -98,7 +109,7 @@ def produce(
 
     async def story(cluster: ClusterClient) -> SettledRecords:
         if partition is not None:
-            await _partitions(cluster, topic, [partition])  # a producer would wait for one that there is not
+            await _partitions(cluster, topic, [partition])  # a producer would wait for a missing partition
         producer = producer_by(cluster, values, acks, compression)
         with _input(file) as source, progress("acknowledged") as bar:
             settled = SettledRecords(bar)
@@ -133,7 +144,7 @@ _TOO_FEW: Final = (
     "fewer replicas are in sync than min.insync.replicas asks for; `barnabas topic describe` shows which are missing"
 )
 _MEANINGS: Final = {ErrorCode.NOT_ENOUGH_REPLICAS: _TOO_FEW, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: _TOO_FEW}
-"""What errors mean for which brokers send a code and no message."""
+"""Explanations of errors for which brokers send a code without a message."""
 
 
 class SettledRecords:
@@ -146,7 +157,7 @@ class SettledRecords:
         self._bar = bar
 
     def look(self) -> None:
-        """Takes settled records from the front of `pending`, up to the first that is not settled."""
+        """Removes acknowledged and failed records from the front of `pending`, up to the first that is neither."""
         while self.pending and self.pending[0].done():
             self.take(self.pending.popleft())
 
@@ -163,7 +174,7 @@ class SettledRecords:
             self.failures[text] = self.failures.get(text, 0) + 1
 
     def complain(self) -> None:
-        """A sentence for each reason; exit 1 where there is one."""
+        """Prints a sentence for each reason; exits with 1 if there is one."""
         for failure, records in self.failures.items():
             complain(f"{records} records were not acknowledged: {failure}.")
         if self.failures:
@@ -187,7 +198,8 @@ def _input(file: str | None) -> BinaryIO:
 
 
 async def _records(source: BinaryIO, delimiter: bytes) -> AsyncIterator[list[bytes]]:
-    """Records between delimiters, as many as came together; an empty rest after the last delimiter is none."""
+    """Records between delimiters, in lists of those that arrived together. An empty rest after the last delimiter is
+    not a record."""
     rest = b""
     async for chunk in _chunks(source.fileno()):
         *whole, rest = (rest + chunk).split(delimiter)
@@ -197,13 +209,13 @@ async def _records(source: BinaryIO, delimiter: bytes) -> AsyncIterator[list[byt
 
 
 async def _chunks(descriptor: int) -> AsyncIterator[bytes]:
-    """Bytes as they come: a pipe's writer may take its time, and what came is sent meanwhile."""
+    """Bytes as they arrive: a pipe's writer may be slow, and the records that arrived are sent meanwhile."""
     loop = asyncio.get_running_loop()
     while True:
         ready = loop.create_future()
         try:
             loop.add_reader(descriptor, ready.set_result, None)
-        except PermissionError:  # a file is always ready
+        except PermissionError:  # epoll refuses files, which are always ready
             await asyncio.sleep(0)
         else:
             try:
@@ -229,7 +241,9 @@ FormatString = Annotated[
 def consume(
     topic: Topic,
     at: Reach = HERE,
-    partitions: Annotated[list[int] | None, Option("-p", "--partition", help="Only these; may be repeated.")] = None,
+    partitions: Annotated[
+        list[int] | None, Option("-p", "--partition", help="Only these partitions; may be repeated.")
+    ] = None,
     offset: Annotated[
         str | None,
         Option(
@@ -238,15 +252,19 @@ def consume(
             help="start, end, N, -N (the last N), or by time in ms: @FROM, @FROM:TO; start by default.",
         ),
     ] = None,
-    count: Annotated[int | None, Option("-n", "-c", "--num", min=1, help="Stop after so many records.")] = None,
+    count: Annotated[int | None, Option("-n", "-c", "--num", min=1, help="Stop after this many records.")] = None,
     format_string: FormatString = None,
-    json_lines: Annotated[bool, Option("-J", help="One JSON object a record.")] = False,
-    exit_at_end: Annotated[bool, Option("-e", "--exit-eof", help="Stop at the partitions' ends.")] = False,
+    json_lines: Annotated[bool, Option("-J", help="Print each record as a JSON object.")] = False,
+    exit_at_end: Annotated[bool, Option("-e", "--exit-eof", help="Stop at the ends of the partitions.")] = False,
     group: Annotated[
         str | None,
-        Option("-g", "-G", "--group", metavar="GROUP", help="Share the topic with this group.", complete="group"),
+        Option(
+            "-g", "-G", "--group", metavar="GROUP", help="Read as a member of this consumer group.", complete="group"
+        ),
     ] = None,
-    key_delimiter: Annotated[str | None, Option("-K", help="Print KEY, this delimiter, VALUE.")] = None,
+    key_delimiter: Annotated[
+        str | None, Option("-K", help="Print key and value, with this delimiter between them.")
+    ] = None,
     output: Annotated[Format, Option("--format", help="json is -J.")] = Format.text,
 ) -> None:
     """Read records and print them."""
@@ -259,7 +277,7 @@ def consume(
     except ValueError as error:
         raise UsageError(f"{error}.") from None
     if group is not None and (partitions or offset):
-        raise UsageError("A group gives the partitions and keeps the offsets: leave out -p and -o.")
+        raise UsageError("With a group its coordinator assigns partitions and keeps offsets: leave out -p and -o.")
     try:
         isolation = isolation_level(values.get("isolation.level", "read_uncommitted"))
     except ValueError as error:
@@ -304,7 +322,7 @@ async def _assign(
     form: Callable[[ConsumerRecord], bytes],
     count: int | None,
 ) -> None:
-    """Reads partitions of the user's choice from one bound to another."""
+    """Reads the user's choice of partitions from one bound to the other."""
     wanted = await _partitions(cluster, topic, partitions)
     begin = await _offsets_at(cluster, wanted, first)
     stop: dict[TopicPartition, int] = {}
@@ -330,7 +348,7 @@ async def _assign(
 async def _share(
     consumer: Consumer, topic: str, exit_at_end: bool, form: Callable[[ConsumerRecord], bytes], count: int | None
 ) -> None:
-    """Reads as a member of a group and commits what was printed."""
+    """Reads as a member of a group and commits the printed records."""
     await _described(consumer.cluster, topic)
     await consumer.subscribe([topic])
     left = count if count is not None else -1
@@ -370,7 +388,7 @@ def _print(fetched: Iterable[ConsumerRecord], form: Callable[[ConsumerRecord], b
 
 
 async def _partitions(cluster: ClusterClient, topic: str, numbers: list[int] | None) -> list[TopicPartition]:
-    """The topic's partitions of these numbers, or all. Raises `CommandError` for one that there is not."""
+    """The topic's partitions of these numbers, or all. Raises `CommandError` for a missing one."""
     known: list[TopicPartition] = (await _described(cluster, topic)).partitions(topic)
     wanted = known if numbers is None else [TopicPartition(topic, number) for number in numbers]
     for partition in wanted:
@@ -380,7 +398,7 @@ async def _partitions(cluster: ClusterClient, topic: str, numbers: list[int] | N
 
 
 async def _described(cluster: ClusterClient, topic: str) -> Any:
-    """The metadata with `topic` in it. Raises `CommandError` where there is no such topic."""
+    """The metadata with `topic` in it. Raises `CommandError` for a missing topic."""
     metadata = await cluster.look_up([topic])
     code = metadata.error_of(topic)
     if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:

@@ -1,4 +1,5 @@
-"""``barnabas rehearse``: what would happen to a cluster, tried on a copy of its znodes by the real controller."""
+"""``barnabas rehearse``: shows what a fault or an operation would do: the real controller runs on a copy of the
+cluster's znodes."""
 
 from __future__ import annotations
 
@@ -41,36 +42,42 @@ def rehearse_(
         list[str] | None,
         Argument(
             metavar="[STEP..]",
-            help="kill N, drain N (a controlled shutdown), start N, rack NAME (is lost), failover (of the controller), "
-            "elect (preferred leaders), reassign PLAN.json; one after the other. N: ids with commas, or `controller`. "
-            "Or alone: migration (to KRaft), what stands in its way.",
+            help="Steps, done one after the other: kill N, drain N (a controlled shutdown), start N, rack NAME (the "
+            "rack is lost), failover (of the controller), elect (preferred leaders), reassign PLAN.json. N: broker ids "
+            "separated by commas, or `controller`. Or migration alone: the obstacles to a migration to KRaft.",
         ),
     ] = None,
     at: ZooKeeperReach = HERE,
     file: Annotated[
-        str | None, Option("--file", metavar="TREE", help="Read what --save or `barnabas zk export` wrote.")
+        str | None,
+        Option("--file", metavar="TREE", help="Read the znodes from a file that --save or `barnabas zk export` wrote."),
     ] = None,
     save: Annotated[
-        str | None, Option("--save", metavar="TREE", help="Keep what was read, to rehearse elsewhere; no secrets.")
+        str | None,
+        Option("--save", metavar="TREE", help="Save the znodes to a file, without secrets, to rehearse elsewhere."),
     ] = None,
     config: Annotated[
         str | None,
-        Option("--config", metavar="FILE", help="The brokers' server.properties, for defaults that no znode has."),
+        Option(
+            "--config", metavar="FILE", help="The brokers' server.properties, for defaults that are not in ZooKeeper."
+        ),
     ] = None,
-    html: Annotated[str | None, Option("--html", metavar="PAGE", help="Draw it, as a page of its own.")] = None,
+    html: Annotated[
+        str | None, Option("--html", metavar="PAGE", help="Also write the result as an HTML page with pictures.")
+    ] = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Say what a fault or an administrator's step would do: the controller is run on a copy of the znodes.
+    """Show what a fault or an operation would do: the controller runs on a copy of the znodes.
 
     Nothing is written to the cluster. Exits with 3 when a partition goes offline.
     """
     if file is not None and at.zookeeper is not None:
-        raise UsageError("--file and --zookeeper exclude each other.")
+        raise UsageError("--file and --zookeeper cannot be combined.")
     properties = parse_properties(_text(config)) if config else {}
     try:
         if steps == [MIGRATION]:
             if save is not None or html is not None:
-                raise UsageError(f"{MIGRATION} takes neither --save nor --html.")
+                raise UsageError(f"{MIGRATION} cannot be combined with --save or --html.")
             whole, source = _read(file, at, read_whole_tree)
             tell_migration(source, whole, properties, output)
             return
@@ -81,7 +88,7 @@ def rehearse_(
             _write(save, "".join(f"{line}\n" for line in export_lines(source, znodes)))
         forecasts = rehearse_quietly(tree, parse_steps(steps or (), tree, _text), properties)
     except ZNodeError as error:
-        raise CommandError(f"{error}: `barnabas zk check` says what mends it.") from None
+        raise CommandError(f"{error}: `barnabas zk check` explains how to repair it.") from None
     except RehearsalError as error:
         raise CommandError(str(error), 2) from None
     shown = _shown(forecasts)
@@ -131,7 +138,8 @@ def _write(file: str, text: str) -> None:
 
 
 def _shown(forecasts: Sequence[Forecast]) -> list[Forecast]:
-    """The first forecast is what a controller does without any step; where that is nothing, only the steps'."""
+    """The first forecast is what the controller does without any step. If it does nothing, only the steps' forecasts
+    are shown."""
     now, *steps = forecasts
     return [now, *steps] if not steps or any(True for _ in now.changes()) else steps
 

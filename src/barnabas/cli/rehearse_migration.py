@@ -1,4 +1,5 @@
-"""``barnabas rehearse migration``: the obstacles to KRaft, and the rolling restart with which a migration begins."""
+"""``barnabas rehearse migration``: shows the obstacles to a migration to KRaft, and the effect of the rolling restart
+that begins it."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ MIGRATION: Final = "migration"
 def rehearse_quietly(
     tree: ClusterTree, steps: Sequence[RehearsalStep], properties: Mapping[str, str]
 ) -> list[Forecast]:
-    """`rehearse` without the log of the copy's brokers, which concerns no real cluster."""
+    """`rehearse` without the log of the copied brokers, which is not about a real cluster."""
     logging.disable(logging.CRITICAL)
     try:
         return rehearse(tree, steps, properties)
@@ -35,7 +36,7 @@ def rehearse_quietly(
 
 
 def tell_migration(source: str, znodes: Sequence[ExportedZNode], properties: Mapping[str, str], output: Format) -> None:
-    """Prints what stands in the way of a migration, and exits with 1 where something does."""
+    """Prints the obstacles to a migration, and exits with 1 if there are any."""
     image = image_of(znodes)
     findings = obstacles(read_cluster(image, 0), properties)
     try:
@@ -67,7 +68,7 @@ def _as_json(finding: ZnodeFinding) -> dict[str, str]:
 
 
 def _roll(tree: ClusterTree, properties: Mapping[str, str]) -> list[ZnodeFinding]:
-    """What a restart of each broker, the controller last, does to partitions: every stage of a migration needs one."""
+    """The effect on partitions of restarting each broker, the controller last, as every stage of a migration does."""
     order = sorted(tree.brokers, key=lambda broker: (broker == tree.state.controller, broker))
     steps = [RehearsalStep(kind, f"{kind} {broker}", (broker,)) for broker in order for kind in (DRAIN, START)]
     offline: dict[TopicPartition, str] = {}
@@ -89,7 +90,7 @@ def _roll(tree: ClusterTree, properties: Mapping[str, str]) -> list[ZnodeFinding
                     f"A rolling restart takes {counted(len(partitions), 'partition')} {what}: "
                     f"{listed(sorted(partitions))} ({first} at `{partitions[first]}`). "
                     "A migration restarts every broker twice, a rollback again.",
-                    "Give them more replicas, or bring their replicas back in sync, or tell their users when.",
+                    "Give them more replicas, bring their replicas back in sync, or announce the restart to users.",
                 )
             )
     return findings

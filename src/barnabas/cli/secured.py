@@ -1,6 +1,6 @@
-"""``barnabas up --secure``: makes an authority, a certificate for the brokers, two users, and their ACLs.
+"""``barnabas up --secure``: makes a certificate authority, a certificate for the brokers, two users, and their ACLs.
 
-All of it lies in one directory that only its owner may read (`Keyring`). Brokers authenticate to each other by their
+All of it is in one directory that only its owner may read (`Keyring`). Brokers authenticate to each other by their
 certificate (mTLS, on a listener of their own), clients log in by SCRAM over TLS, and the coordinator accepts holders of
 a certificate. `up` and `status` connect as a broker; other commands log in as the administrator.
 """
@@ -37,7 +37,7 @@ def _keyring(security: str) -> Keyring:
 
 
 def profile(security: str, user: str = ADMIN) -> Path:
-    """The file with the properties of `user`, as Kafka's tools and ours take them."""
+    """The file with the client properties of `user`, for Kafka's tools and ours."""
     return Path(_keyring(security).profile(user))
 
 
@@ -57,12 +57,12 @@ def profiles(security: str) -> dict[str, str]:
     }
 
 
-# What is made
+# The keys, certificates and users
 
 
 def make(directory: Path) -> None:
-    """Makes everything, or nothing; an existing directory stays as it is. Raises `CommandError` without
-    ``cryptography``."""
+    """Makes everything or nothing; an existing directory stays as it is. Raises `CommandError` if ``cryptography`` is
+    missing."""
     from barnabas.model.errors import ConfigError
 
     passwords = {user: secrets.token_urlsafe(24) for user in (ADMIN, CLIENT)}
@@ -73,8 +73,8 @@ def make(directory: Path) -> None:
 
 
 def name_places(security: str) -> None:
-    """Writes the users' files anew where they name an authority elsewhere: a cluster's directory may be moved. Raises
-    `ConfigError` for a file without a password, and ``OSError``."""
+    """Rewrites the users' files if they name the authority's file in another place: a cluster's directory may be moved.
+    Raises `ConfigError` for a file without a password, and ``OSError``."""
     from barnabas.model.config import parse_properties
     from barnabas.security.keyring import AUTHORITY
 
@@ -86,11 +86,11 @@ def name_places(security: str) -> None:
             keyring.set_password(user, keyring.login(user).password)
 
 
-# What servers are told
+# The configurations of the servers
 
 
 def broker_properties(state: ClusterState, broker: BrokerState) -> dict[str, str]:
-    """What a broker's ``server.properties`` adds to those of an open cluster, or overrides in them."""
+    """The properties that a secured cluster's brokers have besides or instead of an open cluster's."""
     from barnabas.security.keyring import BROKER, BROKERS, CLIENTS, MECHANISM, jaas_config
 
     keyring = _keyring(state.security)
@@ -105,7 +105,7 @@ def broker_properties(state: ClusterState, broker: BrokerState) -> dict[str, str
 
 
 def coordinator_words(security: str, port: int) -> list[str]:
-    """Options of ``barnabas coordinator`` that let in only clients with a certificate of the authority."""
+    """Options of ``barnabas coordinator`` by which it accepts only clients with a certificate of the authority."""
     from barnabas.security.keyring import AUTHORITY, KEY_STORE
 
     keyring = _keyring(security)
@@ -116,12 +116,12 @@ def coordinator_words(security: str, port: int) -> list[str]:
     ]
 
 
-# Asking
+# Clients
 
 
 @cache
 def brokers_tls(security: str) -> ssl.SSLContext:
-    """TLS with the brokers' certificate. Raises `CommandError` for stores that cannot be read."""
+    """TLS with the brokers' certificate. Raises `CommandError` for key stores that cannot be read."""
     return _tls(_keyring(security).stores())
 
 
@@ -149,8 +149,8 @@ def _logins(security: str) -> dict[str, SaslLogin]:
 
 
 def make_users(state: ClusterState, deadline: float) -> None:
-    """Sets the users' passwords and the client's rights, and waits until every broker knows them. This is done once in
-    a cluster's life, so that later changes stay. Raises `CommandError`."""
+    """Sets the users' passwords and the client's rights, and waits until every broker knows them. It runs once in a
+    cluster's life, so that later changes stay. Raises `CommandError`."""
     import asyncio
 
     from barnabas.client.admin import Admin
@@ -205,6 +205,6 @@ def _wait_for_users(
         except (KafkaError, OSError) as error:
             trouble = str(error)
         if time.monotonic() > deadline:
-            raise CommandError(f"broker {broker.id} does not let the client in: {trouble}.")
+            raise CommandError(f"broker {broker.id} does not accept the client: {trouble}.")
         time.sleep(pause)
         pause = min(0.1, pause * 1.5)

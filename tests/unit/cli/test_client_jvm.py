@@ -72,10 +72,10 @@ def test_a_jaas_file_says_who_the_client_is_where_its_properties_do_not(
     assert login_of(told(bob, file)) == SaslLogin("SCRAM-SHA-512", "bob", "b")
     assert told({"security.protocol": "PLAINTEXT"}, file) == {"security.protocol": "PLAINTEXT"}
     jaas.write_text(FILE.replace("KafkaClient", "Client"))
-    with pytest.raises(UsageError, match="has 0 login modules in a section KafkaClient"):
+    with pytest.raises(UsageError, match="has 0 login modules in its section KafkaClient"):
         told(SCRAM, file)
     said = refused_by_a_tool({"bootstrap.servers": "127.0.0.1:1", **SCRAM})
-    assert "has 0 login modules in a section KafkaClient" in said
+    assert "has 0 login modules in its section KafkaClient" in said
     jaas.unlink()
     with pytest.raises(UsageError, match="cannot be read"):
         told(SCRAM, file)

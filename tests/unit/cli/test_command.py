@@ -65,7 +65,7 @@ def test_a_commands_own_directory_is_not_the_clusters() -> None:
     ) -> None:
         """Burn."""
 
-    with pytest.raises(AssertionError, match="burn has a parameter's name twice"):
+    with pytest.raises(AssertionError, match="burn has two parameters of one name"):
         Command(burn).run("burn", ["x"])
 
 
@@ -166,7 +166,7 @@ def test_a_directory_without_a_cluster_is_named() -> None:
 
 def test_a_state_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "cluster.json").write_text("{}")
-    with pytest.raises(CommandError, match=r"cluster\.json is no cluster's state"):
+    with pytest.raises(CommandError, match=r"cluster\.json is not a cluster's state"):
         Reach(directory=str(tmp_path)).servers()
 
 
@@ -219,7 +219,7 @@ def test_a_word_that_is_no_text_is_refused(place: Sequence[str]) -> None:
     [
         (["token", "renew", "ü"], "HMAC ü: it is no base64.\n"),
         (["metrics", "--address", "a:x"], "No metrics at a:x (nonnumeric port: 'x')"),
-        (["perf", "produce", "-t", "t", "-b", "a:1", "--rate", "0"], "--rate 0 is no number of records a second.\n"),
+        (["perf", "produce", "-t", "t", "-b", "a:1", "--rate", "0"], "--rate 0 is not a number of records a second.\n"),
         (["group", "list", "--state", "Stabel"], "--state: 'Stabel' is not one of Stable, "),
         (["topic", "list", "extra"], "unrecognized arguments: extra. See "),
         (["coordinator", "--port", "99999"], "--port: 99999 is more than 65535."),

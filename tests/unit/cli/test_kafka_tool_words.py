@@ -178,5 +178,5 @@ def test_the_names_are_put_on_path_and_nothing_is_overwritten(tmp_path: Path) ->
     )
     assert said.stdout == b"3.9.2\n"
     (tmp_path / "kafka-topics.sh").write_text("#!/bin/sh\nKafka's own\n")
-    with pytest.raises(CommandError, match="is not ours"):
+    with pytest.raises(CommandError, match="is not a script of this command"):
         link.main(["link", str(tmp_path)])

@@ -89,9 +89,9 @@ def test_javas_file_reads_backslashes_and_lines_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["-X", "linger.ms=5"], "-X linger.ms: a run takes what secures connections"),
-        (["-X", "security.protocol=SSL", "--nemesis", "network"], "speak no TLS"),
-        (["-X", "security.protocol=SSL", "--nemesis", "delay"], "speak no TLS"),
+        (["-X", "linger.ms=5"], "-X linger.ms: a run takes only properties that secure connections"),
+        (["-X", "security.protocol=SSL", "--nemesis", "network"], "without TLS"),
+        (["-X", "security.protocol=SSL", "--nemesis", "delay"], "without TLS"),
     ],
 )
 def test_what_a_run_does_not_take_is_said(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -224,7 +224,7 @@ def test_steps_and_trees_that_are_none_are_refused_in_a_sentence():
         (("kill", "x"), "broker ids"),
         (("drain", "7"), "There is no broker 7"),
         (("rack", "z"), "a has 0"),
-        (("reassign", "plan"), "is no reassignment"),
+        (("reassign", "plan"), "is not a reassignment"),
     ):
         with pytest.raises(RehearsalError, match=told):
             parse_steps(words, tree, lambda name: "[]")

@@ -62,7 +62,7 @@ def run_kafka_tool(name: str, arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:
-        discard(sys.stdout)  # whoever read it has enough
+        discard(sys.stdout)  # the reader has closed the pipe
         return 0
     sys.stdout.flush()
     return code

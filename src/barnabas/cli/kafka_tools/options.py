@@ -1,7 +1,8 @@
-"""A tool's words as joptsimple 5 reads them, for Kafka's tools are written with it.
+"""Parses a tool's words as joptsimple 5 does, which Kafka's tools use.
 
-``--flag value`` and ``--flag=value``; any unique beginning of a name does, unless the tool forbids it; an option may be
-repeated, and one that takes a single value complains then, when it is read. Help is in two columns of 80 characters.
+Options are ``--flag value`` and ``--flag=value``. A unique prefix of a name is enough, unless the tool forbids it. An
+option may be repeated; if it takes a single value, reading that value then fails. Help has two columns in 80
+characters.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ CONVERT: Final[dict[str, Callable[[str], Any]]] = {
     "Long": _integer(64),
     "Double": float,
 }
-"""How an argument becomes a value, by the Java class that joptsimple names in its help."""
+"""The conversion of an argument to a value, by the Java class that joptsimple's help names."""
 
 
 @dataclass(eq=False, slots=True)
@@ -67,7 +68,8 @@ class ToolOption:
 
     @property
     def java_hash(self) -> int:
-        """``hashCode`` of joptsimple's specification of it: Kafka's tools keep options in hash sets and print those."""
+        """The ``hashCode`` of joptsimple's option: Kafka's tools keep options in hash sets and print them in that
+        order."""
         value = 1
         for name in self.names:
             value = 31 * value + string_hash(name)
@@ -103,11 +105,11 @@ def _in_brackets(options: Iterable[ToolOption]) -> str:
 
 
 class Options:
-    """What was found in a tool's words."""
+    """The options and their arguments in a tool's words."""
 
     def __init__(self) -> None:
         self.found: list[ToolOption] = []
-        """Every option in the order of its mentions."""
+        """Every given option, in the order of the words."""
         self._values: dict[ToolOption, list[str]] = {}
         self.rest: list[str] = []
 
@@ -125,12 +127,12 @@ class Options:
         return any(option in self._values for option in options)
 
     def values(self, option: ToolOption) -> list[Any]:
-        """All values, or the default's. Raises `OptionError` for one that cannot be converted."""
+        """All values of an option, or its default values. Raises `OptionError` for a value that cannot be converted."""
         values = self._values.get(option)
         return [option.convert(text) for text in values] if values else list(option.default)
 
     def value(self, option: ToolOption) -> Any:
-        """The value, None where there is none. Raises `OptionError` for several."""
+        """An option's value, None if there is none. Raises `OptionError` for several."""
         values = self.values(option)
         if len(values) > 1:
             name = "/".join(option.names)
@@ -142,12 +144,12 @@ class Options:
 
 
 def key_values(texts: Iterable[str]) -> dict[str, str]:
-    """``CommandLineUtils.parseKeyValueArgs``: a name without a value has an empty one."""
+    """``CommandLineUtils.parseKeyValueArgs``: a name without a value gets an empty value."""
     return {name: value for name, _, value in (text.partition("=") for text in texts)}
 
 
 class ToolWords:
-    """What a tool is asked to do: the options that were found in its words."""
+    """A tool's options, parsed and checked."""
 
     options: Options
 
@@ -159,14 +161,14 @@ class ToolWords:
 
 
 class OptionParser:
-    """Every tool of Kafka's takes ``--help`` and ``--version``: they are there from the beginning."""
+    """joptsimple's parser. It has ``--help`` and ``--version`` from the start, as every tool of Kafka takes them."""
 
     def __init__(self, *, abbreviations: bool = False) -> None:
         self._abbreviations = abbreviations
         self._options: list[ToolOption] = []
         self._by_name: dict[str, ToolOption] = {}
         self.help = self.flag("help", "Print this help.", for_help=True)
-        self.version = self.flag("version", "Print the version of Kafka whose tool this is.", for_help=True)
+        self.version = self.flag("version", "Print Kafka's version that this tool follows.", for_help=True)
 
     def _accept(self, option: ToolOption) -> ToolOption:
         self._options.append(option)
@@ -192,7 +194,7 @@ class OptionParser:
         separator: str | None = None,
         available_if: tuple[ToolOption, ...] = (),
     ) -> ToolOption:
-        """An option with an argument; with `optional` it may stand without one."""
+        """Declares an option with an argument; with `optional` the argument may be left out."""
         names = (name,) if isinstance(name, str) else tuple(sorted(name, key=lambda alias: (len(alias) > 1, alias)))
         defaults = () if default is None else default if isinstance(default, tuple) else (default,)
         argument = ArgumentNeed.OPTIONAL if optional else ArgumentNeed.REQUIRED
@@ -291,7 +293,7 @@ class OptionParser:
             self.usage_and_exit("Please provide valid host:port like host1:9091,host2:9092\n ")
 
     def usage_and_exit(self, message: object) -> NoReturn:
-        """The message and the help on the standard error. Raises `ToolExit` with 1."""
+        """Prints the message and the help to the standard error. Raises `ToolExit` with 1."""
         sys.stdout.flush()
         sys.stderr.write(f"{message}\n{self.formatted_help()}")
         raise ToolExit(1)
@@ -311,7 +313,7 @@ class OptionParser:
             raise ToolExit(0)
 
     def require_servers(self, options: Options, *alternatives: ToolOption) -> None:
-        """Raises `OptionError` where none of `alternatives` says which brokers to ask."""
+        """Raises `OptionError` if none of `alternatives`, the options that name servers, is given."""
         if not options.has_any((*alternatives, self.help, self.version)):
             raise OptionError("MissingRequiredOptionsException", "Missing required option(s) [bootstrap-server]")
 
@@ -321,7 +323,7 @@ class OptionParser:
                 self.usage_and_exit(f'Missing required argument "{option}"')
 
     def forbid(self, options: Options, used: ToolOption, invalid: Iterable[ToolOption]) -> None:
-        """None of `invalid` may stand beside `used`."""
+        """Ends the tool if one of `invalid` is given together with `used`."""
         if options.has(used):
             for option in invalid:
                 if options.has(option):
@@ -362,7 +364,7 @@ def _description_column(option: ToolOption) -> str:
 
 
 def _folded(text: str, width: int) -> list[str]:
-    """Lines of at most `width`, broken after a space or punctuation; what follows a break is indented."""
+    """Lines of at most `width`, broken after a space or punctuation; continuation lines are indented."""
     lines: list[str] = []
     for line in text.split("\n"):
         piece = ""

@@ -1,4 +1,4 @@
-"""What the performance tools and the verifiable clients share: a throttle, and clients by Kafka's properties."""
+"""Shared by the performance tools and the verifiable clients: a throttle, and producers from Kafka's properties."""
 
 from __future__ import annotations
 

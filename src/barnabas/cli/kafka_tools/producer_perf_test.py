@@ -1,4 +1,5 @@
-"""``kafka-producer-perf-test``: how fast records are acknowledged (``org.apache.kafka.tools.ProducerPerformance``)."""
+"""``kafka-producer-perf-test``: measures how fast brokers acknowledge records
+(``org.apache.kafka.tools.ProducerPerformance``)."""
 
 from __future__ import annotations
 
@@ -25,14 +26,18 @@ _LETTERS: Final = bytes(range(65, 91))
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="producer-performance", description="Measures how fast records are acknowledged.")
+    parser = Parser(prog="producer-performance", description="This tool measures how fast brokers acknowledge records.")
     payload = parser.add_mutually_exclusive_group(required=True)
     parser.add_argument("--topic", required=True, metavar="TOPIC", help="the topic to write to")
     parser.add_argument("--num-records", required=True, type=number("Long"), metavar="NUM-RECORDS", help="how many")
     payload.add_argument("--record-size", type=number("Integer"), metavar="RECORD-SIZE", help="a record's bytes")
-    payload.add_argument("--payload-file", metavar="PAYLOAD-FILE", help="a file to draw the records from")
-    payload.add_argument("--payload-monotonic", action="store_true", help="the records are numbers that rise")
-    parser.add_argument("--payload-delimiter", default="\\n", metavar="PAYLOAD-DELIMITER", help="what parts the file")
+    payload.add_argument(
+        "--payload-file", metavar="PAYLOAD-FILE", help="a file of values; each record takes one at random"
+    )
+    payload.add_argument("--payload-monotonic", action="store_true", help="the values are rising numbers")
+    parser.add_argument(
+        "--payload-delimiter", default="\\n", metavar="PAYLOAD-DELIMITER", help="the delimiter of values in the file"
+    )
     parser.add_argument(
         "--throughput",
         required=True,
@@ -42,7 +47,7 @@ def _parser() -> Parser:
     )
     parser.add_argument("--producer-props", nargs="+", metavar="PROP-NAME=PROP-VALUE", help="producer's properties")
     parser.add_argument(
-        "--producer.config", dest="producer_config", metavar="CONFIG-FILE", help="a file of producer's properties"
+        "--producer.config", dest="producer_config", metavar="CONFIG-FILE", help="a file of producer properties"
     )
     parser.add_argument("--print-metrics", action="store_true", help="print metrics at the end")
     parser.add_argument(
@@ -53,7 +58,7 @@ def _parser() -> Parser:
     )
     parser.add_argument(
         "--transaction-duration-ms", type=number("Long"), default=0, metavar="TRANSACTION-DURATION",
-        help="commit so often; 0: no transactions",
+        help="commit after this time in ms; 0: no transactions",
     )  # fmt: skip
     return parser
 
@@ -109,7 +114,7 @@ async def _run(given: argparse.Namespace, properties: Mapping[str, str], payload
         stats = Stats(given.num_records, clock)
         await _send(given, producer, payloads, stats, clock)
         await producer.flush()
-        await asyncio.sleep(0)  # the last futures' callbacks have their turn
+        await asyncio.sleep(0)  # lets the callbacks of the last futures run
         stats.print_total()
         await producer.close()
     except KafkaError as error:
@@ -157,7 +162,7 @@ async def _send(
 
 
 class Stats:
-    """Counts what is acknowledged, and prints a line every five seconds."""
+    """Counts acknowledged records, and prints a line every five seconds."""
 
     def __init__(self, records: int, clock: Clock) -> None:
         self._clock = clock

@@ -56,11 +56,11 @@ _FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
 class _Words(ToolWords):
     def __init__(self, words: list[str]) -> None:
         parser = self.parser = OptionParser()
-        self.verify = parser.flag("verify", "Say whether the moves are done, and end their throttles.")
+        self.verify = parser.flag("verify", "Show whether the moves are done; remove the throttles once they are.")
         self.generate = parser.flag("generate", "Propose an assignment; nothing moves.")
         self.execute = parser.flag("execute", "Begin to move.")
         self.cancel = parser.flag("cancel", "Cancel moves.")
-        self.list = parser.flag("list", "Show all moves that are under way.")
+        self.list = parser.flag("list", "Show all moves in progress.")
         self.server = parser.takes(
             "bootstrap-server", "REQUIRED: the brokers to ask first.", "Server(s) to use for bootstrapping"
         )
@@ -76,12 +76,14 @@ class _Words(ToolWords):
             'The topics to move: {"version": 1, "topics": [{"topic": "foo"}]}',
             "topics to reassign json file path",
         )
-        self.broker_list = parser.takes("broker-list", "The brokers to move them to, 0,1,2.", "brokerlist")
-        self.no_racks = parser.flag("disable-rack-aware", "Do not mind racks.")
-        self.throttle = parser.takes("throttle", "Bytes a second between brokers.", "throttle", kind="Long", default=-1)
+        self.broker_list = parser.takes("broker-list", "The brokers to move the topics to, 0,1,2.", "brokerlist")
+        self.no_racks = parser.flag("disable-rack-aware", "Ignore the brokers' racks.")
+        self.throttle = parser.takes(
+            "throttle", "The limit on copying between brokers, in bytes a second.", "throttle", kind="Long", default=-1
+        )
         self.dirs_throttle = parser.takes(
             "replica-alter-log-dirs-throttle",
-            "Bytes a second between a broker's log directories.",
+            "The limit on copying between a broker's log directories, in bytes a second.",
             "replicaAlterLogDirsThrottle",
             kind="Long",
             default=-1,
@@ -90,8 +92,11 @@ class _Words(ToolWords):
             "timeout", "How long to wait for moves between log directories to begin, in ms.", "timeout", kind="Long",
             default=10000,
         )  # fmt: skip
-        self.additional = parser.flag("additional", "Besides what is under way; or to change its throttle.")
-        self.preserve = parser.flag("preserve-throttles", "Leave throttles as they are.")
+        self.additional = parser.flag(
+            "additional",
+            "Start the moves although others are in progress, or change the throttle of moves in progress.",
+        )
+        self.preserve = parser.flag("preserve-throttles", "Leave the throttles in place.")
         self.options = parser.read(words, "This tool helps to move topic partitions between replicas.")
         self._check()
 
@@ -253,7 +258,7 @@ async def _verify(admin: ToolAdmin, words: _Words, plan: ReassignmentPlan) -> No
 async def _directories(
     admin: ToolAdmin, directories: Mapping[ShownReplica, str]
 ) -> dict[ShownReplica, tuple[str | None, str | None]]:
-    """Each replica's current log directory, and the one that it is being moved to; None where there is none."""
+    """Each replica's current log directory, and the one that it is moving to; None if there is none."""
     found: dict[ShownReplica, tuple[str | None, str | None]] = dict.fromkeys(directories, (None, None))
     described = (
         await admin.describe_log_dirs(sorted({directory.broker for directory in directories})) if directories else {}
@@ -388,7 +393,7 @@ async def _begin(admin: ToolAdmin, targets: Assignment) -> None:
 
 
 async def _move_directories(admin: ToolAdmin, directories: Mapping[ShownReplica, str], timeout_ms: int) -> None:
-    """Asks until every move has begun: a replica that is only coming to the broker is not there yet."""
+    """Repeats the request until every move has begun: a broker refuses it until it has the replica."""
     clock = admin.cluster.runtime.clock
     deadline = clock.monotonic_ms() + timeout_ms
     pending = dict(directories)
@@ -431,8 +436,8 @@ async def _begun(admin: ToolAdmin, pending: Mapping[ShownReplica, str]) -> list[
 async def _cancel(admin: ToolAdmin, words: _Words, plan: ReassignmentPlan) -> None:
     targets = dict(plan.partitions)
     under_way = await admin.list_reassignments()
-    # Kafka's tool leaves out a move that only adds replicas, by a slip of its condition: there it says that none is
-    # active, and goes on to clear the throttles.
+    # Kafka's tool has a wrong condition here: it does not cancel a move that only adds replicas, says that no move is
+    # active, and then clears the throttles.
     known = {partition for partition, (_, adding, removing) in under_way.items() if removing or not adding}
     active = [target for target in targets if target in known]
     if active:

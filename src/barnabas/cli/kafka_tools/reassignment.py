@@ -1,4 +1,4 @@
-"""What a reassignment is, without a cluster: its file, the moves and throttles that follow from it, a proposal."""
+"""Reassignments as plain values, without a cluster: the file, its moves and throttles, and a proposed assignment."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Assignment = dict[TopicPartition, list[int]]
 
 
 class ShownReplica(NamedTuple):
-    """A replica on a broker; they are shown in this order."""
+    """A replica on a broker. Replicas are printed in the order of these fields."""
 
     broker: int
     topic: str
@@ -43,7 +43,7 @@ class ShownReplica(NamedTuple):
 
 @dataclass(frozen=True)
 class ReassignmentPlan:
-    """The file's content: replicas by partition as often as it names one, and the log directories that are not any."""
+    """The file's content: each mention of a partition with its replicas, and the log directories other than ``any``."""
 
     partitions: list[tuple[TopicPartition, list[int]]] = field(default_factory=list)
     directories: dict[ShownReplica, str] = field(default_factory=dict)
@@ -92,7 +92,7 @@ def parsed_plan(text: str) -> ReassignmentPlan:
 
 
 def executable_plan(plan: ReassignmentPlan) -> Assignment:
-    """Raises `JavaError` for what no cluster could do."""
+    """Parses a plan and checks it. Raises `JavaError` for a plan that no cluster can carry out."""
     if not plan.partitions:
         raise _failed("Partition reassignment list cannot be empty")
     if any(not replicas for _, replicas in plan.partitions):
@@ -111,7 +111,7 @@ def executable_plan(plan: ReassignmentPlan) -> Assignment:
 
 
 def parsed_topics(text: str, broker_list: str) -> tuple[list[int], list[str]]:
-    """The brokers and the topics of ``--generate``. Raises `JavaError`."""
+    """Parses the brokers and the topics of ``--generate``. Raises `JavaError`."""
     try:
         brokers = [int(broker) for broker in broker_list.split(",")]
     except ValueError:
@@ -147,7 +147,7 @@ def moves(
     targets: Assignment,
     current: Assignment,
 ) -> dict[TopicPartition, Move]:
-    """From where to where every partition moves: those that do already, and those that will."""
+    """Each partition's move: moves in progress and those of the new plan."""
     found = {
         partition: Move([broker for broker in replicas if broker not in adding], list(adding))
         for partition, (replicas, adding, _) in under_way.items()
@@ -159,7 +159,7 @@ def moves(
 
 
 def leader_throttles(all_moves: Mapping[TopicPartition, Move]) -> dict[str, str]:
-    """By topic the replicas that are copied from: ``partition:broker`` and more of them."""
+    """By topic the replicas that are copied from, as a list of ``partition:broker``."""
     return _throttles((partition, move.sources) for partition, move in all_moves.items())
 
 
@@ -179,7 +179,7 @@ def _throttles(brokers: Iterable[tuple[TopicPartition, Sequence[int]]]) -> dict[
 
 
 def proposed(current: Assignment, racks: Mapping[int, str | None], entropy: Entropy) -> Assignment:
-    """Every topic spread anew over brokers, given with their racks. Raises `KafkaError`."""
+    """A new assignment that spreads every topic over the brokers, given with their racks. Raises `KafkaError`."""
     known = sum(rack is not None for rack in racks.values())
     if known not in (0, len(racks)):
         raise JavaError(

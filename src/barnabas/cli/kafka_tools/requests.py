@@ -1,4 +1,4 @@
-"""Requests of Kafka's tools that ask for more than `Admin` does, or whose answers they show in more detail."""
+"""Requests that Kafka's tools need and `Admin` lacks, or whose answers the tools print in more detail."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from barnabas.wire.messages.create_partitions import CreatePartitionsRequest
 
 
 class Reassignment(NamedTuple):
-    """A partition's move that is under way, as broker ids."""
+    """A partition's move in progress, as broker ids."""
 
     replicas: Sequence[int]
     adding: Sequence[int]
@@ -27,10 +27,11 @@ class Reassignment(NamedTuple):
 
 
 class ToolAdmin(Admin):
-    """`Admin`, and what only these tools ask for. Refusals are `JavaError`, with the broker's text or Kafka's own."""
+    """`Admin` with the requests of these tools. An error is raised as `JavaError`, with the broker's text or Kafka's
+    own."""
 
     async def to_controller(self, request: Any, codes: Callable[[Any], Iterable[int]]) -> Any:
-        """The controller's answer; asked again when `codes` of it say that it has moved."""
+        """The controller's answer; asks again while the answer's `codes` say that the controller has moved."""
         return await self.ask(self.cluster.controller, request, codes)
 
     async def to_any(self, request: Any) -> Any:
@@ -55,7 +56,7 @@ class ToolAdmin(Admin):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"The node does not support {name}") from None
 
     async def listed_reassignments(self, topics: Sequence[str]) -> dict[TopicPartition, Reassignment]:
-        """Those of `topics`; none where the brokers do not say (``TopicCommand.listAllReassignments``)."""
+        """The moves of `topics`; none if the brokers cannot list them (``TopicCommand.listAllReassignments``)."""
         try:
             listed = await self.list_reassignments()
         except KafkaError as error:
@@ -65,7 +66,7 @@ class ToolAdmin(Admin):
         return {partition: Reassignment(*move) for partition, move in listed.items() if partition.topic in topics}
 
     async def topic_configs(self, topics: Sequence[str]) -> dict[str, list[ConfigEntry]]:
-        """Every topic's entries, in the order in which Kafka's ``Config`` keeps them."""
+        """Each topic's configuration entries, in the order of Kafka's ``Config``."""
         found: dict[str, list[ConfigEntry]] = {}
         for topic in topics:
             entries = {entry.name: entry for entry in await self.describe_configs(ResourceType.TOPIC, topic)}
@@ -73,7 +74,7 @@ class ToolAdmin(Admin):
         return found
 
     async def add_partitions(self, wanted: Mapping[str, tuple[int, list[list[int]] | None]]) -> None:
-        """Each topic's new partition count, and the brokers of the added partitions."""
+        """`counts` has each topic's new number of partitions, and the brokers of the added partitions."""
         request = CreatePartitionsRequest(
             topics=[
                 CreatePartitionsRequest.CreatePartitionsTopic(

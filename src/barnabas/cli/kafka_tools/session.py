@@ -1,4 +1,4 @@
-"""How a tool reaches a cluster: by Kafka's client properties, and as patient as Kafka's admin client is."""
+"""A tool's connection to a cluster: by Kafka's client properties, with the timeouts of Kafka's admin client."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CONFIG_EXCEPTION: Final = "org.apache.kafka.common.config.ConfigException"
 
 
 def load_properties(path: str | None) -> dict[str, str]:
-    """``Utils.loadProps``; none where no file is named. Raises `JavaError` for a file that is not there."""
+    """``Utils.loadProps``; none if no file is named. Raises `JavaError` for a missing file."""
     from barnabas.model.config import parse_properties
 
     if path is None:
@@ -46,8 +46,8 @@ def load_properties(path: str | None) -> dict[str, str]:
 
 
 def client_properties(path: str | None, servers: str | None = None, client_id: str | None = None) -> dict[str, str]:
-    """Those of the file that a tool is given, or of the one that the environment names for all commands, with the
-    `servers` that it is given, and with the tool's own `client_id` where the file has none."""
+    """The properties of the tool's file, or else of the file that the environment names for all commands; with the
+    given `servers`, and with the tool's `client_id` if the file has none."""
     properties = load_properties(path or os.environ.get(COMMAND_CONFIG))
     if servers is not None:
         properties["bootstrap.servers"] = servers
@@ -87,7 +87,7 @@ def _login(properties: Mapping[str, str]) -> Login:
 
 
 def client_of(properties: Mapping[str, str]) -> ClusterClient:
-    """A client without connections yet. Raises `JavaError` for properties that cannot be honoured."""
+    """A client without connections yet. Raises `JavaError` for invalid properties."""
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
         raise _refused(
@@ -115,8 +115,8 @@ def client_of(properties: Mapping[str, str]) -> ClusterClient:
 
 
 async def reached(cluster: ClusterClient, call: str, timeout_ms: int) -> None:
-    """Returns when a broker answers. Warns of every address that does not, and raises Kafka's TimeoutException for
-    `call` when `timeout_ms` are over."""
+    """Returns when a broker answers. Warns of every address that does not answer, and raises Kafka's TimeoutException
+    for `call` after `timeout_ms`."""
     clock = cluster.runtime.clock
     deadline = clock.monotonic_ms() + timeout_ms
     pause_ms = 100
@@ -145,7 +145,8 @@ def with_admin(
     call: str,
     timeout_ms: int | None = None,
 ) -> T:
-    """Runs `story`, whose first request Kafka's admin client would name `call`. Raises `JavaError` for any failure."""
+    """Runs `story`. `call` is the name that Kafka's admin client has for its first request. Raises `JavaError` for any
+    failure."""
     cluster = client_of(properties)
     patience = timeout_ms or milliseconds(properties, "default.api.timeout.ms", API_TIMEOUT_MS)
 

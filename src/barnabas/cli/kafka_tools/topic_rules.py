@@ -1,4 +1,4 @@
-"""What Kafka's clients know of topics without asking a broker: internal names, patterns, what configurations take."""
+"""Rules about topics that Kafka's tools check without a broker: internal names, patterns, values of configurations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RANGE: Final = re.compile(r"^\[(-?[\d.]+),\.\.\.(?:,(-?[\d.]+))?\]")
 
 
 def filter_pattern(text: str) -> re.Pattern[str]:
-    """``TopicFilter.IncludeList``: a comma is an alternative, blanks and outer quotes do not count."""
+    """``TopicFilter.IncludeList``: commas separate alternatives; blanks and outer quotes are ignored."""
     pattern = text.strip().replace(",", "|").replace(" ", "").lstrip("\"'").rstrip("\"'")
     try:
         return re.compile(pattern)
@@ -59,7 +59,7 @@ def check_topic_configs(configs: Mapping[str, str]) -> None:
 
 
 def _refusal(definition: Definition, text: str) -> tuple[str, str] | None:
-    """What Kafka's ConfigDef says against a value: how it prints it, and why."""
+    """Why Kafka's ConfigDef refuses a value: the value as it prints it, and the reason."""
     if definition.type == "boolean":
         good = text.lower() in ("true", "false")
         return None if good else (text, "Expected value to be either true or false")

@@ -33,46 +33,50 @@ class _Words(ToolWords):
         self.list = parser.flag("list", "Name all topics.")
         self.create = parser.flag("create", "Create a topic.")
         self.delete = parser.flag("delete", "Delete topics.")
-        self.alter = parser.flag("alter", "Give topics more partitions. Configurations are kafka-configs' to alter.")
+        self.alter = parser.flag("alter", "Add partitions to topics. Use kafka-configs to alter configurations.")
         self.describe = parser.flag("describe", "Show topics and their partitions.")
-        self.topic = parser.takes("topic", "The topic; but for --create a regular expression is taken, too.", "topic")
+        self.topic = parser.takes(
+            "topic", "The topic. With --list, --describe, --alter and --delete it may be a regular expression.", "topic"
+        )
         self.topic_id = parser.takes("topic-id", "The id of the topic to describe.", "topic-id")
         self.config = parser.takes("config", "A configuration of the new topic; may be repeated.", "name=value")
         self.delete_config = parser.takes("delete-config", "Not supported with --bootstrap-server.", "name")
         self.partitions = parser.takes(
             "partitions",
-            "How many partitions the topic is to have; the cluster's default where none are named. Keys go to other "
-            "partitions when there are more of them.",
+            "The number of partitions of the topic; by default the cluster's. If it grows, keys go to other partitions "
+            "than before.",
             "# of partitions",
             kind="Integer",
         )
         self.replication_factor = parser.takes(
             "replication-factor",
-            "How many replicas each partition of a new topic has; the cluster's default where it is not named.",
+            "The number of replicas of each partition of a new topic; by default the cluster's.",
             "replication factor",
             kind="Integer",
         )
         self.replica_assignment = parser.takes(
             "replica-assignment",
-            "The brokers of each partition, instead of numbers.",
+            "The brokers of each partition, in place of --partitions and --replication-factor.",
             "broker_id_for_part1_replica1 : broker_id_for_part1_replica2 , "
             "broker_id_for_part2_replica1 : broker_id_for_part2_replica2 , ...",
         )
         self.under_replicated = parser.flag("under-replicated-partitions", "Show only under-replicated partitions.")
-        self.unavailable = parser.flag("unavailable-partitions", "Show only partitions whose leader is not there.")
+        self.unavailable = parser.flag("unavailable-partitions", "Show only partitions whose leader is not available.")
         self.under_min_isr = parser.flag(
             "under-min-isr-partitions", "Show only partitions with fewer in-sync replicas than min.insync.replicas."
         )
         self.at_min_isr = parser.flag(
             "at-min-isr-partitions", "Show only partitions with exactly min.insync.replicas in-sync replicas."
         )
-        self.with_overrides = parser.flag("topics-with-overrides", "Show only topics with configurations of their own.")
+        self.with_overrides = parser.flag(
+            "topics-with-overrides", "Show only topics whose configuration differs from the defaults."
+        )
         self.if_exists = parser.flag("if-exists", "No error for a topic that does not exist.")
         self.if_not_exists = parser.flag("if-not-exists", "No error for a topic that exists.")
         self.exclude_internal = parser.flag("exclude-internal", "Leave out internal topics.")
         self.partition_limit = parser.takes(
             "partition-size-limit-per-response",
-            "How many partitions one answer of a broker may hold.",
+            "The maximal number of partitions in one answer of a broker.",
             "maximum number of partitions in one response.",
             kind="Integer",
         )
@@ -251,7 +255,7 @@ async def _create(admin: ToolAdmin, words: _Words, new: NewTopic) -> None:
 
 
 async def _topics(admin: ToolAdmin, words: _Words) -> list[str]:
-    """The names that `--topic` means, of those that there are."""
+    """The existing topics that `--topic` names or matches."""
     metadata = await admin.cluster.refresh(None)
     exclude = words.has(words.exclude_internal)
     names = sorted(name for name, topic in metadata.topics.items() if not (exclude and topic.is_internal))
@@ -296,13 +300,13 @@ async def _delete(admin: ToolAdmin, words: _Words) -> None:
 class _Described:
     topic: TopicMetadata
     configs: dict[str, str]
-    """What is not the default, in the broker's order."""
+    """The configurations that are not the default, in the broker's order."""
     min_isr: int
     reassignments: Mapping[TopicPartition, Reassignment]
 
 
 def _replication_factor(partition: PartitionMetadata, move: Reassignment | None) -> int:
-    """The replication factor without the move that is under way."""
+    """The replication factor without the replicas that a move in progress adds."""
     if move is not None and any(replica in (*move.removing, *move.adding) for replica in partition.replicas):
         return len(move.replicas) - len(move.adding)
     return len(partition.replicas)

@@ -1,4 +1,5 @@
-"""``kafka-transactions``: list, describe, find, abort transactions (``org.apache.kafka.tools.TransactionsCommand``)."""
+"""``kafka-transactions``: lists, describes, finds and aborts transactions
+(``org.apache.kafka.tools.TransactionsCommand``)."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _MINUTE_MS: Final = 60_000
 def _parser() -> Parser:
     parser = Parser(
         prog="kafka-transactions.sh",
-        description="Shows the transactional state of producers, and finds and aborts transactions that hang.",
+        description="This tool shows the transactional state of producers, and finds and aborts hanging transactions.",
     )
     parser.add_argument("-v", "--version", action=PrintVersion, nargs=0, help="print the version and exit")
     parser.add_argument("--command-config", metavar="FILE", help="a file of client properties")
@@ -28,7 +29,9 @@ def _parser() -> Parser:
     commands = parser.add_subparsers(dest="command", title="commands", metavar="COMMAND", required=True)
 
     listing = commands.add_parser("list", help="all transactions")
-    listing.add_argument("--duration-filter", type=number("Long"), help="those that run longer, in ms")
+    listing.add_argument(
+        "--duration-filter", type=number("Long"), help="only transactions that run longer than this, in ms"
+    )
 
     describe = commands.add_parser("describe", help="the state of a transactional id")
     describe.add_argument("--transactional-id", required=True)
@@ -38,18 +41,23 @@ def _parser() -> Parser:
     producers.add_argument("--topic", required=True)
     producers.add_argument("--partition", type=number("Integer"), required=True)
 
-    abort = commands.add_parser("abort", help="end a transaction that hangs")
+    abort = commands.add_parser("abort", help="abort a hanging transaction")
     abort.add_argument("--topic", required=True)
     abort.add_argument("--partition", type=number("Integer"), required=True)
     abort.add_argument("--start-offset", type=number("Long"), help="where it begins")
-    abort.add_argument("--producer-id", type=number("Long"), help="for brokers before 3.0, with the next two")
+    abort.add_argument(
+        "--producer-id", type=number("Long"), help="for brokers before 3.0, together with the next two options"
+    )
     abort.add_argument("--producer-epoch", type=number("Short"))
     abort.add_argument("--coordinator-epoch", type=number("Integer"))
 
-    hanging = commands.add_parser("find-hanging", help="transactions that no coordinator will end")
+    hanging = commands.add_parser("find-hanging", help="find open transactions that no coordinator will end")
     hanging.add_argument("--broker-id", type=number("Integer"), help="the broker to look at")
     hanging.add_argument(
-        "--max-transaction-timeout", type=number("Integer"), default=15, help="in minutes: what is younger may be fine"
+        "--max-transaction-timeout",
+        type=number("Integer"),
+        default=15,
+        help="in minutes: younger transactions are left out, as they may still end",
     )
     hanging.add_argument("--topic", help="the topic to look at")
     hanging.add_argument("--partition", type=number("Integer"))

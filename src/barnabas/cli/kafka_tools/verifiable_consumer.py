@@ -1,4 +1,5 @@
-"""``kafka-verifiable-consumer``: what a member of a group reads and commits, as JSON (``VerifiableConsumer``)."""
+"""``kafka-verifiable-consumer``: prints the records and commits of a group's member as JSON
+(``VerifiableConsumer``)."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ _RESETS: Final[dict[str, int | None]] = {"earliest": EARLIEST, "latest": LATEST,
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="verifiable-consumer", description="Reads as a member of a group, and says what it does.")
+    parser = Parser(
+        prog="verifiable-consumer", description="This tool reads as a member of a group, and prints its steps as JSON."
+    )
     servers = parser.add_mutually_exclusive_group(required=True)
     servers.add_argument("--bootstrap-server", metavar=SERVERS, help="the brokers to ask first")
     servers.add_argument("--broker-list", metavar=SERVERS, help="DEPRECATED, use --bootstrap-server")
@@ -41,7 +44,11 @@ def _parser() -> Parser:
     parser.add_argument("--group-id", required=True, metavar="GROUP_ID", help="the group")
     parser.add_argument("--group-instance-id", metavar="GROUP_INSTANCE_ID", help="the name of a static member")
     parser.add_argument(
-        "--max-messages", type=number("Integer"), default=-1, metavar="MAX-MESSAGES", help="how many; -1: until it ends"
+        "--max-messages",
+        type=number("Integer"),
+        default=-1,
+        metavar="MAX-MESSAGES",
+        help="the number of records; -1: no limit",
     )
     parser.add_argument(
         "--session-timeout", type=number("Integer"), default=30000, metavar="TIMEOUT_MS", help="the session's timeout"
@@ -51,7 +58,7 @@ def _parser() -> Parser:
     parser.add_argument("--reset-policy", default="earliest", help="earliest, latest or none")
     parser.add_argument("--assignment-strategy", default=_RANGE, help="the assignor's Java class")
     parser.add_argument(
-        "--consumer.config", dest="consumer_config", metavar="CONFIG_FILE", help="a file of consumer's properties"
+        "--consumer.config", dest="consumer_config", metavar="CONFIG_FILE", help="a file of consumer properties"
     )
     return parser
 

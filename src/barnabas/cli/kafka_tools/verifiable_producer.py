@@ -1,4 +1,4 @@
-"""``kafka-verifiable-producer``: rising numbers, and a line of JSON for each (``VerifiableProducer``)."""
+"""``kafka-verifiable-producer``: writes rising numbers, and prints a line of JSON for each (``VerifiableProducer``)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,20 @@ SERVERS = "HOST1:PORT1[,HOST2:PORT2[...]]"
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="verifiable-producer", description="Writes rising numbers, and says which were acknowledged.")
+    parser = Parser(
+        prog="verifiable-producer",
+        description="This tool writes rising numbers, and prints which of them were acknowledged.",
+    )
     parser.add_argument("--topic", required=True, metavar="TOPIC", help="the topic to write to")
     servers = parser.add_mutually_exclusive_group(required=True)
     servers.add_argument("--bootstrap-server", metavar=SERVERS, help="the brokers to ask first")
     servers.add_argument("--broker-list", metavar=SERVERS, help="DEPRECATED, use --bootstrap-server")
     parser.add_argument(
-        "--max-messages", type=number("Integer"), default=-1, metavar="MAX-MESSAGES", help="how many; -1: until it ends"
+        "--max-messages",
+        type=number("Integer"),
+        default=-1,
+        metavar="MAX-MESSAGES",
+        help="the number of records; -1: no limit",
     )
     parser.add_argument(
         "--throughput", type=number("Integer"), default=-1, metavar="THROUGHPUT", help="records a second; -1: no limit"
@@ -37,7 +44,7 @@ def _parser() -> Parser:
         "--acks", type=number("Integer"), default=-1, choices=(0, 1, -1), metavar="ACKS", help="whose acknowledgement"
     )
     parser.add_argument(
-        "--producer.config", dest="producer_config", metavar="CONFIG_FILE", help="a file of producer's properties"
+        "--producer.config", dest="producer_config", metavar="CONFIG_FILE", help="a file of producer properties"
     )
     parser.add_argument(
         "--message-create-time",
@@ -46,12 +53,14 @@ def _parser() -> Parser:
         metavar="CREATETIME",
         help="the first timestamp, in ms",
     )
-    parser.add_argument("--value-prefix", type=number("Integer"), metavar="VALUE-PREFIX", help="put before every value")
+    parser.add_argument(
+        "--value-prefix", type=number("Integer"), metavar="VALUE-PREFIX", help="a prefix of every value"
+    )
     parser.add_argument(
         "--repeating-keys",
         type=number("Integer"),
         metavar="REPEATING-KEYS",
-        help="keys from 0 on, as many, again and again",
+        help="keys from 0 to this number - 1, again and again",
     )
     return parser
 
@@ -69,7 +78,7 @@ def main(words: list[str]) -> int:
 
 
 def until_signalled() -> asyncio.Event:
-    """Set by SIGINT and SIGTERM: the tool then finishes what it has begun."""
+    """An event that SIGINT and SIGTERM set: the tool then finishes the records under way and ends."""
     ended = asyncio.Event()
     for number_ in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number_, ended.set)
@@ -96,7 +105,7 @@ class _Run:
             producer = producer_of(cluster, properties)
             await self._send(producer, ended)
             await producer.flush()
-            await asyncio.sleep(0)  # the last futures' callbacks have their turn
+            await asyncio.sleep(0)  # lets the callbacks of the last futures run
             await producer.close()
         finally:
             await cluster.close()

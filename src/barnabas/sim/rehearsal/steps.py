@@ -99,7 +99,7 @@ def parse_moves(name: str, text: str) -> dict[TopicPartition, tuple[int, ...] | 
             moves[TopicPartition(str(wanted["topic"]), int(wanted["partition"]))] = target
     except (ValueError, KeyError, TypeError) as error:
         raise RehearsalError(
-            f'{name} is no reassignment ({error!r}): it takes {{"version":1,"partitions":[{{"topic":..,"partition":..,'
+            f'{name} is not a reassignment ({error!r}): write {{"version":1,"partitions":[{{"topic":..,"partition":..,'
             '"replicas":[..]}]}.'
         ) from None
     if not moves:
