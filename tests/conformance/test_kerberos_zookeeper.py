@@ -159,7 +159,7 @@ def test_commands_log_in_by_what_kafka_opts_says(realm: Realm, options: str) -> 
         assert f"sasl:{KAFKA}@{REALM}" in acl.stdout, acl.stderr
         refused = command("zk", "get", "/hers", "-z", address, opts="")
         assert refused.returncode == 1, refused.stdout
-        assert "The server lets in nobody without SASL: say who you are by" in refused.stderr
+        assert "The server requires a login by SASL: give" in refused.stderr
         credential = ("--add-config", "SCRAM-SHA-256=[password=secret]")
         user = ("--entity-type", "users", "--entity-name", "bob")
         assert command("zk", "create", "-p", "/config/users", "-z", address).returncode == 0

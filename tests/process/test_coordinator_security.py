@@ -282,7 +282,7 @@ def test_a_command_reaches_a_server_behind_tls_by_a_brokers_file(
     monkeypatch.setenv("BARNABAS_ZK_TLS_CONFIG_FILE", str(file))
     assert run(["zk", "get", "/of-bob", "-z", address]) == 0
     assert run(["zk", "get", "/of-bob", "-z", address, "--auth", "sasl:kafka:kafka-secret"]) == 1
-    assert "/of-bob does not permit that to you" in capsys.readouterr().err
+    assert "/of-bob does not permit that" in capsys.readouterr().err
     assert run(["rehearse", "kill", "0", "-z", address]) == 2
     assert "No broker is registered" in capsys.readouterr().err
     monkeypatch.delenv("BARNABAS_ZK_TLS_CONFIG_FILE")

@@ -1,4 +1,5 @@
-"""``barnabas sim``: whole clusters under faults on virtual time; a failure is a seed that anyone can replay."""
+"""``barnabas sim``: whole simulated clusters under faults, in virtual time. A failure is a seed that anyone can
+replay."""
 
 from __future__ import annotations
 
@@ -22,13 +23,13 @@ from barnabas.cli.options import OutputFormat
 from barnabas.cli.output import Exit, Format, print_json
 from barnabas.sim.plans.actions import ADMINISTRATION, CLIENTS, FAULTS, INVARIANTS
 
-app = CommandGroup("The simulated cluster: faults drawn from a seed.")
+app = CommandGroup("Simulate clusters under faults that are drawn from a seed.")
 console = Console(stderr=True)
 
 _RUNS_A_PROCESS = 5
-"""A run leaves some 20 MB behind."""
+"""A run leaves some 20 MB of garbage, so a process ends after this many runs."""
 _TWICE_EVERY = 100
-"""One seed in so many runs twice, to see that a seed always gives the same run."""
+"""One seed in this many runs twice, to check that a seed always gives the same run."""
 
 
 def _run(task: tuple[int, str, bool]) -> dict[str, Any]:
@@ -73,13 +74,13 @@ def run_command(
     seeds: Annotated[int, Option("--seeds", min=1, help="How many runs.")] = 20,
     first: Annotated[int, Option("--first", min=0, help="The first seed.")] = 0,
     profile: sim_plans.ProfileOption = "all",
-    jobs: Annotated[int, Option("--jobs", min=1, help="Processes at a time.")] = 1,
-    forever: Annotated[bool, Option("--forever", help="Until it is told to stop (Ctrl-C).")] = False,
+    jobs: Annotated[int, Option("--jobs", min=1, help="The number of processes at a time.")] = 1,
+    forever: Annotated[bool, Option("--forever", help="Run seeds until Ctrl-C.")] = False,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Runs seeds and prints those that failed. One in a hundred runs twice, and must be the same run again.
+    """Run seeds and print those that failed. One seed in a hundred runs twice and must give the same run.
 
-    At the end it tells how often each kind of fault struck, and how often each invariant was evaluated.
+    The summary counts how often each kind of fault struck and how often each invariant was evaluated.
     """
     sim_plans.plan_of(str(first), profile)  # an unknown profile is refused at once
     begun = time.monotonic()
@@ -120,8 +121,8 @@ def run_command(
 
 
 def _begin() -> None:
-    """Ctrl-C is for the parent, which then reports what was found so far. What runs leave behind goes with the process:
-    to collect it takes a tenth of their time."""
+    """Prepares a worker. Ctrl-C is for the parent, which then reports the results so far. The collector is off: it
+    would take a tenth of the time, and the process's end frees its garbage."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.disable()
 

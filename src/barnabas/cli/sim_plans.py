@@ -1,4 +1,4 @@
-"""``barnabas sim replay|shrink|scenarios``: shows a run, makes a failing one small, plays scenes written by hand."""
+"""``barnabas sim replay|shrink|scenarios``: shows a run, shrinks a failing one, plays scenes written by hand."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 console = Console(stderr=True)
 
-RunArgument = Annotated[str, Argument(metavar="SEED|FILE", help="A seed, or a file that holds a plan.")]
-ProfileOption = Annotated[str, Option("--profile", help="The profile that the seed's plan is drawn from.")]
+RunArgument = Annotated[str, Argument(metavar="SEED|FILE", help="A seed, or a file with a plan.")]
+ProfileOption = Annotated[str, Option("--profile", help="The profile from which the seed's plan is drawn.")]
 HtmlOption = Annotated[
-    Path | None, Option("--html", help="Also write the timeline as a page that can be scrubbed through.")
+    Path | None, Option("--html", help="Also write the timeline as an HTML page that can be stepped through.")
 ]
 FormatOption = OutputFormat
 
 
 def plan_of(run: str, profile: str) -> Plan:
-    """The plan drawn from a seed, or read from a file. Raises `UsageError`."""
+    """Draws the plan of a seed, or reads it from a file. Raises `UsageError`."""
     from barnabas.sim.plans.draw import PROFILES, draw
     from barnabas.sim.plans.plan import Plan
 
     if profile not in ("all", *PROFILES):
-        raise UsageError(f"there is no profile {profile}; there are all, {', '.join(PROFILES)}.")
+        raise UsageError(f"there is no profile {profile}; the profiles are all, {', '.join(PROFILES)}.")
     if run.isascii() and run.isdigit():
         return draw(int(run), profile)
     try:
@@ -47,13 +47,13 @@ def plan_of(run: str, profile: str) -> Plan:
 
 
 def again(run: str, profile: str) -> str:
-    """The command that shows a run again."""
+    """The command that replays a run."""
     drawn = f" --profile {profile}" if run.isdigit() and profile != "all" else ""
     return f"barnabas sim replay {run}{drawn}"
 
 
 def nanoseconds(text: str) -> int:
-    """``812ms``, ``3.5s``, ``200us`` as nanoseconds. Raises `UsageError`."""
+    """Converts ``812ms``, ``3.5s``, ``200us`` to nanoseconds. Raises `UsageError`."""
     for unit, length in (("ms", 1e6), ("us", 1e3), ("ns", 1), ("s", 1e9)):
         number = text.removesuffix(unit)
         if number != text:
@@ -61,7 +61,7 @@ def nanoseconds(text: str) -> int:
                 return round(float(number) * length)
             except ValueError:
                 break
-    raise UsageError(f"{text!r} is no time: it takes a number and s, ms, us or ns, as in 812ms.")
+    raise UsageError(f"{text!r} is not a time: write a number and s, ms, us or ns, as in 812ms.")
 
 
 def _write_page(path: Path, outcome: Outcome, command: str, title: str = "", story: str = "") -> None:
@@ -103,14 +103,20 @@ def _as_json(outcome: Outcome, command: str) -> dict[str, Any]:
 def replay(
     run: RunArgument,
     profile: ProfileOption = "all",
-    until: Annotated[str, Option("--until", help="Stop there, as 812ms or 3.5s; nothing is judged.")] = "",
+    until: Annotated[
+        str,
+        Option(
+            "--until", help="Stop at this time, such as 812ms or 3.5s, and show the cluster then; nothing is judged."
+        ),
+    ] = "",
     html: HtmlOption = None,
     view: Annotated[
-        Path | None, Option("--view", metavar="FILE", help="Write the run as the view of a cluster, in one HTML file.")
+        Path | None,
+        Option("--view", metavar="FILE", help="Also write the run in the form of the cluster view: one HTML file."),
     ] = None,
     output: FormatOption = Format.text,
 ) -> None:
-    """Does one run again and tells it: the plan, a timeline with a lane for each broker, and what did not hold."""
+    """Replay one run and show it: the plan, a timeline with a lane for each broker, and the violated invariants."""
     from barnabas.sim.run import run_plan
     from barnabas.sim.timeline import picture_at, report, told
 
@@ -136,20 +142,23 @@ def replay(
         if html is not None:
             print(f"the same as a page: {html}")
         if view is not None:
-            print(f"the same in the view of a cluster: {view}")
+            print(f"the same in the cluster view: {view}")
     raise Exit(0 if outcome.good else 1)
 
 
 def shrink(
     run: RunArgument,
     profile: ProfileOption = "all",
-    invariant: Annotated[str, Option("--invariant", help="Keep this one broken; the first by default.")] = "",
-    cpu_seconds: Annotated[float, Option("--cpu-seconds", min=1, help="How long to try.")] = 300,
-    into: Annotated[Path | None, Option("--out", help="Where the small plan goes.")] = None,
+    invariant: Annotated[
+        str, Option("--invariant", help="The invariant that must stay violated; by default the first one.")
+    ] = "",
+    cpu_seconds: Annotated[float, Option("--cpu-seconds", min=1, help="The CPU seconds to spend.")] = 300,
+    into: Annotated[Path | None, Option("--out", help="The file for the small plan.")] = None,
     html: HtmlOption = None,
     output: FormatOption = Format.text,
 ) -> None:
-    """Makes a failing run small: drops, simplifies and shortens what its plan does while the same invariant breaks."""
+    """Make a failing run small: drop, simplify and shorten the actions of its plan while the same invariant is
+    violated."""
     from barnabas.sim.run import run_plan
     from barnabas.sim.shrink import shrink as shrink_plan
     from barnabas.sim.timeline import report
@@ -187,16 +196,16 @@ def shrink(
         print(report(shrunk.plan, outcome.trace, outcome.violations, command))
         print(
             f"\n{len(plan.actions)} actions became {len(shrunk.plan.actions)} in {shrunk.runs} runs, {took:.0f} CPU s"
-            + ("" if shrunk.finished else "; time ran out, so it may become smaller yet")
+            + ("" if shrunk.finished else "; time ran out, so more may be possible")
         )
 
 
 def scenarios(
     names: Annotated[list[str] | None, Argument(metavar="[NAME]...", help="All by default.")] = None,
-    html: Annotated[Path | None, Option("--html", help="A directory for a page of each.")] = None,
+    html: Annotated[Path | None, Option("--html", help="The directory for an HTML page of each scene.")] = None,
     output: FormatOption = Format.text,
 ) -> None:
-    """Plays the scenes worth telling: failovers, zombies, truncations; each must end as it is told."""
+    """Play scenes written by hand: failovers, zombies, truncations. Each must end as its description says."""
     from barnabas.sim.scenarios import SCENARIOS, play
     from barnabas.sim.timeline import report
 
@@ -238,5 +247,5 @@ def scenarios(
             ["scenario", "", "what it tells"],
             [(scenario.name, "failed" if unmet else "ok", scenario.title) for scenario, _, unmet in played],
         )
-        print("\nbarnabas sim scenarios NAME tells one with its timeline; --html DIR writes pages.")
+        print("\nbarnabas sim scenarios NAME shows one with its timeline; --html DIR writes pages.")
     raise Exit(1 if failed else 0)

@@ -38,10 +38,13 @@ def audit(
     topics: Topics,
     manifest: Annotated[
         str | None,
-        Option("--manifest", metavar="PATH", help="What the producers were told: Parquet, .csv or .jsonl."),
+        Option(
+            "--manifest", metavar="PATH", help="The producers' acknowledgements, in a file: Parquet, .csv or .jsonl."
+        ),
     ] = None,
     archive: Annotated[
-        str | None, Option("--archive", metavar="DIR", help="An archive of the topics instead of a manifest.")
+        str | None,
+        Option("--archive", metavar="DIR", help="Compare with an archive of the topics instead of a manifest."),
     ] = None,
     replayed: Annotated[
         str | None,
@@ -50,23 +53,27 @@ def audit(
         ),
     ] = None,
     mirrored: Annotated[
-        bool, Option("--mirrored", help="With --archive: the topics are mirrors of those that were archived.")
+        bool, Option("--mirrored", help="With --archive: the topics are mirrors of the archived ones.")
     ] = False,
-    id: Annotated[str | None, Option("--id", metavar="SQL", help="A record's id, read from the record.")] = None,
+    id: Annotated[str | None, Option("--id", metavar="SQL", help="The SQL expression of a record's id.")] = None,
     producer: Annotated[
-        str | None, Option("--producer", metavar="SQL", help="Who sent a record, read from the record.")
+        str | None, Option("--producer", metavar="SQL", help="The SQL expression of a record's producer.")
     ] = None,
     sequence: Annotated[
-        str | None, Option("--sequence", metavar="SQL", help="Its number among its producer's, read from the record.")
+        str | None,
+        Option(
+            "--sequence", metavar="SQL", help="The SQL expression of a record's number among those of its producer."
+        ),
     ] = None,
     isolation: IsolationLevel = "read_committed",
-    limit: Annotated[int, Option("--limit", min=0, help="List at most so many of the faulty records.")] = 20,
+    limit: Annotated[int, Option("--limit", min=0, help="List at most this many faulty records.")] = 20,
     at: Reach = HERE,
     master: Master = "local[*]",
     conf: Conf = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Check that every acknowledged record is in the topics once, unchanged, in order; exit 1 and a list where not."""
+    """Check that every acknowledged record is in the topics once, unchanged, in order; if not, list the faults and exit
+    1."""
     from barnabas.spark.jobs import audit as job
     from barnabas.spark.jobs.audit_archive import against_archive, against_archive_of_source
 
@@ -106,11 +113,11 @@ def _check_what_audit_compares(
     topics: list[str], manifest: str | None, archive: str | None, replayed: str | None, mirrored: bool
 ) -> None:
     if (manifest is None) == (archive is None):
-        raise UsageError("Against what? Name the producers' --manifest, or an --archive.")
+        raise UsageError("Name what to compare with: the producers' --manifest, or an --archive.")
     if replayed is not None and (archive is None or len(topics) != 1):
-        raise UsageError("--replayed names the archived topic of one topic, and goes with --archive.")
+        raise UsageError("--replayed names the archived topic for a single topic, and needs --archive.")
     if mirrored and (archive is None or replayed is not None):
-        raise UsageError("--mirrored goes with --archive, and without --replayed.")
+        raise UsageError("--mirrored needs --archive, and cannot be combined with --replayed.")
 
 
 def _tell_audit(result: Audit, output: Format) -> None:
@@ -128,19 +135,19 @@ ArchiveDirectory = Annotated[str, Argument(metavar="ARCHIVE", help="The archive'
 @app.command("archive")
 def archive(
     topics: Topics,
-    to: Annotated[str, Option("--to", metavar="DIR", help="The archive; all executors must see the directory.")],
-    by: Annotated[str, Option("--by", help="Directories by event or by ingest time.")] = "event",
-    per: Annotated[str, Option("--per", help="hour, day or month, in UTC.")] = "day",
+    to: Annotated[str, Option("--to", metavar="DIR", help="The archive's directory; all executors must see it.")],
+    by: Annotated[str, Option("--by", help="Make directories by event time or by ingest time.")] = "event",
+    per: Annotated[str, Option("--per", help="The period of a directory: hour, day or month, in UTC.")] = "day",
     event_time: Annotated[
-        str, Option("--event-time", metavar="SQL", help="The time of a record, read from the record.")
+        str, Option("--event-time", metavar="SQL", help="The SQL expression of a record's time.")
     ] = "timestamp",
     isolation: IsolationLevel = "read_committed",
     records_per_commit: RecordsPerCommit = 20_000_000,
     allow_gaps: Annotated[
-        bool, Option("--allow-gaps", help="Go on where records were deleted before they were archived.")
+        bool, Option("--allow-gaps", help="Go on if records were deleted before they could be archived.")
     ] = False,
     recreated: Annotated[
-        bool, Option("--recreated", help="Take up a topic that was deleted and created again.")
+        bool, Option("--recreated", help="Also archive a topic that was deleted and created again.")
     ] = False,
     table_format: Annotated[
         str, Option("--as", metavar="FORMAT", help="parquet, or a table of such files: delta or iceberg.")
@@ -152,7 +159,7 @@ def archive(
     conf: Conf = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Bring an archive up to what topics hold now: every record once; run again, it goes on where it was."""
+    """Bring an archive up to the topics' present end, every record once; the next run goes on from there."""
     from barnabas.spark.jobs import archive as job
     from barnabas.spark.jobs.tables import check_table
 
@@ -191,7 +198,7 @@ app.command("land")(spark_land.land)
 
 @app.command("coverage")
 def coverage(directory: ArchiveDirectory, output: OutputFormat = Format.text) -> None:
-    """Show which offsets an archive covers; exit 1 where some are covered twice or left out. Needs no Spark."""
+    """Show the offsets that an archive covers; exit 1 if some are covered twice or are missing. Needs no Spark."""
     from barnabas.spark.jobs.archived import Archive
     from barnabas.spark.jobs.commits import coverage
 
@@ -228,7 +235,7 @@ def coverage(directory: ArchiveDirectory, output: OutputFormat = Format.text) ->
             ],
         )
     for file in missing:
-        complain(f"{file.path} is gone or damaged: its {file.rows:,} records are not in the archive any more.")
+        complain(f"{file.path} is gone or damaged: its {file.rows:,} records are lost from the archive.")
     if missing or any(partition.gaps or partition.overlaps for partition in found):
         raise Exit(WRONG)
 
@@ -244,20 +251,23 @@ def replay(
         list[str] | None, Option("--topic", metavar="TOPIC", help="Of these only; may be repeated.")
     ] = None,
     into: Annotated[
-        list[str] | None, Option("--into", metavar="TOPIC=OTHER", help="Into another topic; may be repeated.")
+        list[str] | None,
+        Option("--into", metavar="TOPIC=OTHER", help="Write a topic's records into another topic; may be repeated."),
     ] = None,
     since: Annotated[str | None, Option("--since", metavar="TIME", help="2026-11-21T09:30, in UTC.")] = None,
-    until: Annotated[str | None, Option("--until", metavar="TIME", help="Records before this time.")] = None,
-    rate: Annotated[float | None, Option("--rate", min=1, help="Records a second, all tasks together.")] = None,
+    until: Annotated[str | None, Option("--until", metavar="TIME", help="Only records before this time.")] = None,
+    rate: Annotated[
+        float | None, Option("--rate", min=1, help="The limit in records a second, for all tasks together.")
+    ] = None,
     compression: Annotated[
-        str, Option("-z", choices=("none", "gzip", "snappy", "lz4", "zstd"), help="How batches are compressed.")
+        str, Option("-z", choices=("none", "gzip", "snappy", "lz4", "zstd"), help="The compression of batches.")
     ] = "none",
     at: Reach = HERE,
     master: Master = "local[*]",
     conf: Conf = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Write an archive's records into topics again: keys, headers, timestamps, partitions and order are kept."""
+    """Write an archive's records into topics; keys, headers, timestamps, partitions and order are kept."""
     from barnabas.spark.jobs import replay as job
 
     servers, _ = reach(at, [])
@@ -288,14 +298,15 @@ def _moment(text: str | None, option: str) -> int | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise UsageError(f"{option} {text}: it takes a time such as 2026-11-21T09:30.") from None
+        raise UsageError(f"{option} {text}: expected a time such as 2026-11-21T09:30.") from None
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 @app.command("verify")
 def verify(
     log_dirs: Annotated[
-        list[str] | None, Argument(metavar="LOG_DIR..", help="Brokers' log directories; else those of --dir.")
+        list[str] | None,
+        Argument(metavar="LOG_DIR..", help="Brokers' log directories; by default those of --dir's cluster."),
     ] = None,
     directory: Directory = None,
     topics: Annotated[
@@ -305,7 +316,7 @@ def verify(
     conf: Conf = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Compare replicas batch by batch up to the high watermark, with CRCs; exit 1 where one diverges."""
+    """Compare replicas batch by batch up to the high watermark, with CRCs; exit 1 if one diverges."""
     from barnabas.spark.jobs import verify as job
 
     places = log_dirs or _log_dirs(Path(directory_of(directory)))
@@ -355,16 +366,24 @@ app.command("doctor")(spark_doctor.doctor)
 def mirror(
     topics: Topics,
     to: Annotated[str, Option("--to", metavar="H:P,..", help="The target cluster's bootstrap servers.")],
-    checkpoint: Annotated[str, Option("--checkpoint", metavar="DIR", help="Where the next run goes on from.")],
+    checkpoint: Annotated[
+        str, Option("--checkpoint", metavar="DIR", help="The directory that keeps the position for the next run.")
+    ],
     to_command_config: Annotated[
-        str | None, Option("--to-command-config", metavar="FILE", help="Client properties for the target.")
+        str | None, Option("--to-command-config", metavar="FILE", help="A file of client properties for the target.")
     ] = None,
     groups: Annotated[
         list[str] | None,
-        Option("--group", metavar="GROUP", help="Translate its offsets; may be repeated.", complete="group"),
+        Option(
+            "--group", metavar="GROUP", help="A group whose offsets are translated; may be repeated.", complete="group"
+        ),
     ] = None,
     create_topics: Annotated[
-        bool, Option("--create-topics", help="Make the topics that are not in the target, as they are in the source.")
+        bool,
+        Option(
+            "--create-topics",
+            help="Create topics that the target lacks, with the source's partitions and configurations.",
+        ),
     ] = False,
     every: Annotated[
         float | None, Option("--every", metavar="SECONDS", help="Go on until Ctrl-C, with a batch every SECONDS.")
@@ -374,7 +393,8 @@ def mirror(
     conf: Conf = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Copy topics into another cluster, exactly once, partitions and order kept; then translate groups' offsets."""
+    """Copy topics into another cluster, exactly once, with partitions and order kept; then translate groups'
+    offsets."""
     from barnabas.spark.jobs import mirror as job
 
     servers, _ = reach(at, topics)
@@ -406,7 +426,7 @@ def profile(
     conf: Conf = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Show sizes, rates, skew of keys and partitions, and what each codec would save."""
+    """Show sizes, rates, skew of keys and partitions, and the saving by each codec."""
     from barnabas.spark.jobs import profile as job
 
     servers, _ = reach(at, topics)

@@ -14,15 +14,17 @@ from barnabas.spark.jobs import doctor as job
 
 def doctor(
     topics: Annotated[
-        list[str] | None, Option("--topic", metavar="TOPIC", help="What this user may do with it; may be repeated.")
+        list[str] | None,
+        Option("--topic", metavar="TOPIC", help="Show the user's rights on this topic; may be repeated."),
     ] = None,
-    without_spark: Annotated[bool, Option("--without-spark", help="Start no JVM, and ask no executors.")] = False,
+    without_spark: Annotated[bool, Option("--without-spark", help="Start no JVM and check no executors.")] = False,
     at: Reach = HERE,
     master: Master = "local[*]",
     conf: Conf = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Say what keeps Spark from a cluster, and what to do; exit 1 when something is wrong, 2 when it could not look."""
+    """Show what keeps Spark from using a cluster, and the remedy; exit 1 if something is wrong, 2 if the check
+    failed."""
     found = list(_looked(servers_of(at), topics or [], master, None if without_spark else (conf or [])))
     if output is Format.json:
         print_json([finding._asdict() for finding in found])
@@ -38,7 +40,7 @@ def doctor(
 def _looked(
     servers: dict[str, str], topics: list[str], master: str, conf: list[str] | None
 ) -> Iterator[job.DoctorFinding]:
-    """`conf` None: does not ask the executors."""
+    """Runs the checks; with `conf` None the executors are left out."""
     here = list(job.of_this_machine())
     yield from here
     yield from job.of_the_cluster(servers, topics, local=master.startswith("local"))

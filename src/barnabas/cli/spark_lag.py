@@ -18,9 +18,9 @@ _CLEAR: Final = "\x1b[H\x1b[2J"
 def lag(
     groups: Annotated[list[str] | None, Argument(metavar="GROUP..", help="All groups by default.")] = None,
     topics: Annotated[
-        list[str] | None, Option("--topic", metavar="TOPIC", help="Of these only; may be repeated.")
+        list[str] | None, Option("--topic", metavar="TOPIC", help="Only these topics; may be repeated.")
     ] = None,
-    everything: Annotated[bool, Option("--all", help="Also the groups of queries without a groupId.")] = False,
+    everything: Annotated[bool, Option("--all", help="Also show the groups of queries without a groupId.")] = False,
     watch: Annotated[
         bool, Option("--watch", help="Show it again every two seconds, until the command is interrupted.")
     ] = False,

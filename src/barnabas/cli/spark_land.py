@@ -1,4 +1,4 @@
-"""``barnabas spark land``: a topic into a Delta or Iceberg table."""
+"""``barnabas spark land``: writes a topic into a Delta or Iceberg table."""
 
 from __future__ import annotations
 
@@ -30,27 +30,32 @@ def land(
     table_format: Annotated[str, Option("--as", metavar="FORMAT", help="delta or iceberg.")] = "delta",
     select: Annotated[
         list[str] | None,
-        Option("--select", metavar="SQL", help="A column of the table, from the record's; may be repeated."),
+        Option(
+            "--select",
+            metavar="SQL",
+            help="A column of the table, as an SQL expression of the record's columns; may be repeated.",
+        ),
     ] = None,
     key: Annotated[
         list[str] | None,
         Option(
             "--key",
             metavar="COLUMN",
-            help="By which later records replace rows and tombstones delete; may be repeated.",
+            help="The key column: a later record with the same key replaces the row, a tombstone deletes it; may be "
+            "repeated.",
         ),
     ] = None,
     partition_by: Annotated[
         list[str] | None,
-        Option("--partition-by", metavar="COLUMN", help="Directories by a column's values; may be repeated."),
+        Option("--partition-by", metavar="COLUMN", help="Make directories by a column's values; may be repeated."),
     ] = None,
-    per: Annotated[str, Option("--per", help="Directories by time: hour, day or month, in UTC.")] = "",
+    per: Annotated[str, Option("--per", help="Make directories by time: hour, day or month, in UTC.")] = "",
     event_time: Annotated[
-        str, Option("--event-time", metavar="SQL", help="For --per: the time of a record, read from the record.")
+        str, Option("--event-time", metavar="SQL", help="With --per: the SQL expression of a record's time.")
     ] = "timestamp",
     options: Annotated[
         list[str] | None,
-        Option("--option", metavar="K=V", help="An option of the source, as value.format=json; may be repeated."),
+        Option("--option", metavar="K=V", help="An option of the source, such as value.format=json; may be repeated."),
     ] = None,
     every: Annotated[
         float | None,
@@ -59,10 +64,10 @@ def land(
     isolation: IsolationLevel = "read_committed",
     records_per_commit: RecordsPerCommit = 20_000_000,
     small_files: Annotated[
-        int, Option("--small-files", min=2, help="Join a directory's small files when there are N.")
+        int, Option("--small-files", min=2, help="Compact a directory's small files when there are N.")
     ] = 16,
     allow_gaps: Annotated[
-        bool, Option("--allow-gaps", help="Go on where records were deleted before they landed.")
+        bool, Option("--allow-gaps", help="Go on if records were deleted before they could be written.")
     ] = False,
     catalog: Catalog = "",
     table: CatalogTable = "",
@@ -71,7 +76,7 @@ def land(
     conf: Conf = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Bring a Delta or Iceberg table up to what a topic holds: each offset once; run again, it goes on where it was."""
+    """Bring a Delta or Iceberg table up to a topic's present end, each offset once; the next run goes on from there."""
     from barnabas.spark.jobs import land as job
     from barnabas.spark.jobs.landed import check_landing
 

@@ -18,7 +18,7 @@ from barnabas.spark.reasons import reason
 
 
 def init(
-    project: Annotated[Path, Argument(metavar="DIR", help="A directory that is new or empty.")],
+    project: Annotated[Path, Argument(metavar="DIR", help="The project's directory, new or empty.")],
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
@@ -44,10 +44,10 @@ def run(
     what: Annotated[
         Path, Argument(metavar="DIR|PROGRAM.py", help="A project with a spark-pipeline.yml, or a program.")
     ],
-    words: Annotated[list[str] | None, Argument(metavar="WORD..", help="The program's own.")] = None,
+    words: Annotated[list[str] | None, Argument(metavar="WORD..", help="The program's own arguments.")] = None,
     restart: Annotated[
         int,
-        Option("--restart", min=0, help="How often a program is begun again, in the same session, if its query fails."),
+        Option("--restart", min=0, help="How often a program is run again, in the same session, if its query fails."),
     ] = 0,
     master: Master = "local[*]",
     conf: Conf = None,
@@ -61,7 +61,7 @@ def run(
         _run_program(what, words or [], restart, master, conf)
         return
     if restart or words:
-        raise UsageError("--restart and WORD.. are for a program: spark-pipelines begins failed flows again by itself.")
+        raise UsageError("--restart and WORD.. need a program: spark-pipelines restarts failed flows by itself.")
     try:
         code = run_project(what, master)
     except (JobError, SparkUnavailable) as error:
@@ -89,10 +89,10 @@ def _run_program(program: Path, words: list[str], restart: int, master: str, con
         if type(error).__name__ == "StreamingQueryException":
             complain(f"{reason(error).rstrip('.')}.")
             raise Exit(WRONG) from None
-        traceback.print_exc()  # it is the program's own
+        traceback.print_exc()  # the program's own trace
         raise Exit(WRONG) from None
     finally:
-        with suppress(Exception):  # the program may have stopped it already
+        with suppress(Exception):  # the program may have stopped its session already
             spark.stop()
 
 
@@ -100,7 +100,7 @@ def check(
     programs: Annotated[list[Path], Argument(metavar="PROGRAM.py..", help="Programs in Python.")],
     output: OutputFormat = Format.text,
 ) -> None:
-    """What programs for the official connector have to change; exit 1 where it is more than the format's name."""
+    """Show what programs for the official connector must change; exit 1 if it is more than the format's name."""
     from barnabas.spark.jobs import JobError
     from barnabas.spark.jobs import check as job
 
@@ -127,12 +127,14 @@ def check(
 
 
 def migrate_checkpoint(
-    checkpoint: Annotated[Path, Argument(metavar="CHECKPOINT", help="The directory, of a query that does not run.")],
-    to: Annotated[Path, Option("--to", metavar="DIR", help="Where the copy goes; must not exist.")],
-    back: Annotated[bool, Option("--back", help="From format('barnabas') to format('kafka').")] = False,
+    checkpoint: Annotated[
+        Path, Argument(metavar="CHECKPOINT", help="The checkpoint directory of a query that does not run.")
+    ],
+    to: Annotated[Path, Option("--to", metavar="DIR", help="The directory for the copy; it must not exist.")],
+    back: Annotated[bool, Option("--back", help="Convert from format('barnabas') to format('kafka').")] = False,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Copy a checkpoint of format("kafka") as one of format("barnabas"): offsets, state and query id are kept."""
+    """Copy a checkpoint of format("kafka") to one of format("barnabas"); offsets, state and query id are kept."""
     from barnabas.spark.checkpoint import CheckpointError, migrate
 
     try:

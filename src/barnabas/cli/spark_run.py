@@ -38,9 +38,11 @@ IsolationLevel = Annotated[str, Option("--isolation-level")]
 RecordsPerCommit = Annotated[int, Option("--records-per-commit", min=1)]
 Catalog = Annotated[
     str,
-    Option("--catalog", metavar="NAME", help="For iceberg: a catalog of .pyiceberg.yaml, not one beside the files."),
+    Option(
+        "--catalog", metavar="NAME", help="For iceberg: a catalog of .pyiceberg.yaml, in place of one beside the files."
+    ),
 ]
-CatalogTable = Annotated[str, Option("--table", metavar="NAMESPACE.TABLE", help="Its name in --catalog.")]
+CatalogTable = Annotated[str, Option("--table", metavar="NAMESPACE.TABLE", help="The table's name in --catalog.")]
 Conf = Annotated[list[str] | None, Option("--conf", metavar="K=V", help="A Spark configuration; may be repeated.")]
 
 
@@ -66,14 +68,15 @@ Topics = Annotated[list[str], Argument(metavar="TOPIC..", help="The topics.", co
 
 
 def servers_of(at: Reach) -> dict[str, str]:
-    """The bootstrap servers and the client properties that secure connections; jobs set the others."""
+    """The bootstrap servers, and the client properties that secure connections. Jobs set the other properties
+    themselves."""
     settings = settings_of(at)
     servers = at.servers(settings.get("bootstrap.servers"), settings.get("metadata.broker.list"))
     return {name: value for name, value in settings.items() if name in SECURITY} | {"bootstrap.servers": servers}
 
 
 def reach(at: Reach, topics: Sequence[str] | None) -> tuple[dict[str, str], ClusterMetadata]:
-    """How the cluster is reached and the metadata of `topics` (None: of all), before any JVM starts.
+    """The connection's settings and the metadata of `topics` (None: of all), checked before a JVM starts.
 
     Raises `CommandError`.
     """
@@ -92,7 +95,7 @@ def reach(at: Reach, topics: Sequence[str] | None) -> tuple[dict[str, str], Clus
         code = metadata.error_of(name)
         if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise CommandError(
-                f"There is no topic {name} at {servers}: `barnabas topic list -b {servers}` shows those there are."
+                f"There is no topic {name} at {servers}: `barnabas topic list -b {servers}` shows the topics."
             )
         if code is not ErrorCode.NONE:
             raise CommandError(f"Topic {name} at {servers} cannot be used: {code.name}.")
@@ -101,7 +104,7 @@ def reach(at: Reach, topics: Sequence[str] | None) -> tuple[dict[str, str], Clus
 
 @contextmanager
 def sentences() -> Iterator[None]:
-    """Raises a job's own errors as `CommandError`; around checks before `spark_session`, before a JVM starts."""
+    """Raises a job's own errors as `CommandError`. It surrounds checks that run before `spark_session` starts a JVM."""
     try:
         yield
     except ValueError as error:
@@ -112,21 +115,21 @@ def sentences() -> Iterator[None]:
 
 @contextmanager
 def spark_session(name: str, master: str, conf: Sequence[str] | None = None) -> Iterator[SparkSession]:
-    """A session whose stages show as a bar on a terminal. What fails in it is raised as one sentence."""
+    """A session that shows its stages as a bar on a terminal. A failure in it is raised as one sentence."""
     from barnabas.spark.session import ARROW_UNCHECKED, SparkUnavailable, session
 
-    # The JVM's words go to a file, where its stack traces may stay.
+    # The JVM's output goes to a file, as it has long stack traces.
     settings = {"spark.driver.defaultJavaOptions": ARROW_UNCHECKED, **pairs_of(conf or (), "--conf")}
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # a sentence says what it logs as JSON
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # it logs as JSON what our sentence says
     log = Path(tempfile.gettempdir()) / f"barnabas-spark-{os.getpid()}.log"
     try:
-        with stderr_to(log):  # the JVM keeps this descriptor: its remarks never mix with ours
+        with stderr_to(log):  # the JVM keeps this descriptor: its output never mixes with ours
             spark = session(f"barnabas {name}", master=master, config=settings)
     except SparkUnavailable as error:
         raise CommandError(str(error)) from None
     except Exception as error:
         raise CommandError(
-            f"Spark did not start on {master}: {reason(error).rstrip('.')}. Its own words are in {log}."
+            f"Spark did not start on {master}: {reason(error).rstrip('.')}. Its output is in {log}."
         ) from None
     failed = True
     try:
@@ -138,9 +141,9 @@ def spark_session(name: str, master: str, conf: Sequence[str] | None = None) -> 
     except Exception as error:
         if os.environ.get("BARNABAS_DEBUG"):
             raise
-        raise CommandError(f"{reason(error).rstrip('.')}. Spark's own words are in {log}.") from None
+        raise CommandError(f"{reason(error).rstrip('.')}. Spark's output is in {log}.") from None
     finally:
-        with suppress(Exception):  # a JVM that is gone already is no second failure
+        with suppress(Exception):  # a JVM that has ended already is not another failure
             spark.stop()
         if not failed:
             log.unlink(missing_ok=True)
@@ -148,7 +151,7 @@ def spark_session(name: str, master: str, conf: Sequence[str] | None = None) -> 
 
 @contextmanager
 def stderr_to(file: Path) -> Iterator[None]:
-    """What this process and a JVM that it starts write to the standard error goes to the end of `file`."""
+    """Appends the standard error of this process, and of a JVM that it starts, to `file`."""
     kept = os.dup(2)
     with open(file, "ab") as target:
         os.dup2(target.fileno(), 2)
@@ -160,18 +163,19 @@ def stderr_to(file: Path) -> Iterator[None]:
 
 
 class Stages(NamedTuple):
-    """The stages that run."""
+    """The running stages."""
 
     ids: frozenset[int]
     names: str
     done: int
-    """Of their `tasks`."""
+    """The finished ones of their `tasks`."""
     tasks: int
 
 
 @contextmanager
 def _stages_shown(spark: SparkSession, name: str) -> Iterator[None]:
-    """How far Spark's stages are, on the standard error: a bar on a terminal, elsewhere lines where it takes long."""
+    """Shows the progress of Spark's stages on the standard error: a bar on a terminal, elsewhere lines for long
+    stages."""
     tracker = spark.sparkContext.statusTracker()
 
     def running() -> Stages:
@@ -196,7 +200,7 @@ def _stages_shown(spark: SparkSession, name: str) -> Iterator[None]:
 
 
 def show_bar(name: str, running: Callable[[], Stages], over: threading.Event) -> None:
-    """Finished and all tasks, until it is `over`."""
+    """Shows finished and all tasks, until it is `over`."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -211,7 +215,7 @@ def show_bar(name: str, running: Callable[[], Stages], over: threading.Event) ->
 def show_lines(
     name: str, running: Callable[[], Stages], over: threading.Event, *, interval_s: float = _LINES_S
 ) -> None:
-    """A line at each look at stages that ran at the look before: not of a stream's short ones."""
+    """Prints a line for stages that were running at the look before too, so not for a stream's short ones."""
     before: frozenset[int] = frozenset()
     begun = time.monotonic()
     while not over.wait(interval_s):

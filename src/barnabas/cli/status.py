@@ -21,7 +21,7 @@ OFFLINE: Final = "offline"
 UNDER_MIN_ISR: Final = "under min.insync.replicas"
 UNDER_REPLICATED: Final = "under-replicated"
 AT_MIN_ISR: Final = "at min.insync.replicas"
-"""With one replica less, acks=all is refused. The partition is still healthy."""
+"""If one more replica leaves the ISR, acks=all is refused. The partition is still healthy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Troubled:
 
 @dataclass
 class Examined:
-    """A cluster's state and, where a broker answered, its metadata."""
+    """A cluster's state and, if a broker answered, its metadata."""
 
     state: ClusterState
     metadata: ClusterMetadata | None = None
@@ -59,7 +59,7 @@ class Examined:
         )
 
     def named(self, way: str) -> list[str]:
-        """The partitions that are troubled in this way."""
+        """The partitions with this trouble."""
         return [partition.name for partition in self.troubled if way in partition.ways]
 
     def sentence(self) -> str:
@@ -97,7 +97,7 @@ class Examined:
 
 
 def examine(state: ClusterState) -> Examined:
-    """Examines a cluster by the first broker that answers."""
+    """Examines a cluster through the first broker that answers."""
     examined = Examined(state)
     for broker in state.brokers:
         if not broker.alive:

@@ -1,4 +1,4 @@
-"""``barnabas token``: delegation tokens, by which workers act for a user without its password."""
+"""``barnabas token``: delegation tokens, by which a user's programs log in without its password."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ Hmac = Annotated[str, Argument(metavar="HMAC", help="The token's HMAC in base64,
 @app.command("create")
 def create(
     owner: Annotated[
-        str | None, Option("--owner", metavar="USER", help="Whose token it is: by default who asks for it.")
+        str | None, Option("--owner", metavar="USER", help="The token's owner: by default the user of this command.")
     ] = None,
     renewers: Annotated[
-        list[str] | None, Option("--renewer", metavar="USER", help="Who may renew it, too; may be repeated.")
+        list[str] | None,
+        Option("--renewer", metavar="USER", help="A user besides the owner who may renew it; may be repeated."),
     ] = None,
     lifetime: Annotated[
         str | None,
-        Option("--lifetime", metavar="P7D", help="Its longest life, as P7D or 12h; else the brokers'."),
+        Option(
+            "--lifetime", metavar="P7D", help="The token's longest life, as P7D or 12h; by default the brokers' limit."
+        ),
     ] = None,
     at: Reach = HERE,
     output: OutputFormat = Format.text,
@@ -52,11 +55,13 @@ def create(
 
 @app.command("list")
 def list_(
-    owners: Annotated[list[str] | None, Argument(metavar="USER..", help="By default all that one may know.")] = None,
+    owners: Annotated[
+        list[str] | None, Argument(metavar="USER..", help="The owners; by default all tokens that the user may see.")
+    ] = None,
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """List tokens; their HMACs are in json alone."""
+    """List tokens; only --format json shows their HMACs."""
     whose = [_principal(name) for name in owners or ()]
     found = with_admin(at, lambda admin: admin.delegation_tokens(whose or None))
     if output is Format.json:
@@ -82,12 +87,13 @@ def list_(
 def renew(
     hmac: Hmac,
     period: Annotated[
-        str | None, Option("--for", metavar="P1D", help="How long from now on; the brokers' period by default.")
+        str | None,
+        Option("--for", metavar="P1D", help="How long the token lives from now on; by default the brokers' period."),
     ] = None,
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Have a token last longer, up to its end."""
+    """Extend a token's life, up to its maximal lifetime."""
     period_ms, mac = -1 if period is None else duration_ms(period, "--for"), _mac(hmac)
     ends = with_admin(at, lambda admin: admin.renew_delegation_token(mac, period_ms))
     _tell_end(output, ends)
@@ -97,12 +103,12 @@ def renew(
 def expire(
     hmac: Hmac,
     period: Annotated[
-        str | None, Option("--in", metavar="1h", help="How long from now on; at once by default.")
+        str | None, Option("--in", metavar="1h", help="How long the token still lives; by default it expires at once.")
     ] = None,
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Have a token end sooner, or at once."""
+    """Expire a token earlier, or at once."""
     period_ms, mac = -1 if period is None else duration_ms(period, "--in"), _mac(hmac)
     ends = with_admin(at, lambda admin: admin.expire_delegation_token(mac, period_ms))
     _tell_end(output, ends, gone=period is None)
@@ -121,7 +127,7 @@ def _mac(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:
-        raise UsageError(f"HMAC {text}: it is no base64.") from None
+        raise UsageError(f"HMAC {text}: it is not base64.") from None
 
 
 def _time(ms: int) -> str:

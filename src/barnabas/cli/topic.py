@@ -23,7 +23,7 @@ Names = Annotated[list[str], Argument(metavar="TOPIC..", complete="topic")]
 
 
 def report_items(outcomes: dict[str, KafkaError | None], done: str, output: Format, **more: Any) -> None:
-    """Each item's outcome; exit 1 when one failed."""
+    """Prints each item's outcome; exits with 1 if one failed."""
     if output is Format.json:
         items = [
             {
@@ -48,16 +48,20 @@ def report_items(outcomes: dict[str, KafkaError | None], done: str, output: Form
 def create(
     names: Annotated[list[str], Argument(metavar="TOPIC..")],
     at: Reach = HERE,
-    partitions: Annotated[int, Option("-p", "--partitions", help="-1: the broker's default.")] = -1,
+    partitions: Annotated[
+        int, Option("-p", "--partitions", help="The number of partitions; -1: the brokers' default.")
+    ] = -1,
     replication_factor: Annotated[int, Option("-r", "--replication-factor", help="-1: the broker's default.")] = -1,
     config: Annotated[
         list[str] | None, Option("-c", "--config", metavar="K=V", help="A topic configuration; may be repeated.")
     ] = None,
     assignment: Annotated[
         str | None,
-        Option("--replica-assignment", metavar="0:1,1:2", help="Brokers of each partition, the leader first."),
+        Option(
+            "--replica-assignment", metavar="0:1,1:2", help="The brokers of each partition, the preferred leader first."
+        ),
     ] = None,
-    if_not_exists: Annotated[bool, Option("--if-not-exists", help="An existing topic is no failure.")] = False,
+    if_not_exists: Annotated[bool, Option("--if-not-exists", help="Do not fail if the topic exists.")] = False,
     output: OutputFormat = Format.text,
 ) -> None:
     """Create topics."""
@@ -70,7 +74,7 @@ def create(
                 for number, group in enumerate(assignment.split(","))
             }
         except ValueError:
-            raise CommandError(f"--replica-assignment {assignment}: it takes broker ids such as 0:1,1:2.", 2) from None
+            raise CommandError(f"--replica-assignment {assignment}: expected broker ids such as 0:1,1:2.", 2) from None
     wanted = [NewTopic(name, partitions, replication_factor, configs, replicas) for name in names]
     outcomes = with_admin(at, lambda admin: admin.create_topics(wanted))
     for name, error in outcomes.items():
@@ -138,10 +142,10 @@ def describe(
     under_replicated: Annotated[
         bool, Option("--under-replicated-partitions", help="Only partitions with a replica out of sync.")
     ] = False,
-    unavailable: Annotated[bool, Option("--unavailable-partitions", help="Only those without a leader.")] = False,
+    unavailable: Annotated[bool, Option("--unavailable-partitions", help="Only partitions without a leader.")] = False,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Describe topics: leaders, replicas, ISR and the configuration that was set."""
+    """Describe topics: leaders, replicas, ISR and configurations that were set."""
 
     async def story(cluster: ClusterClient) -> list[tuple[TopicMetadata, dict[str, str]]]:
         metadata = await cluster.look_up(names or None)
@@ -160,7 +164,7 @@ def describe(
     for topic, configs in described:
         if topic.error is not ErrorCode.NONE:
             failed = True
-            complain(f"{topic.name}: {topic.error.name}: `barnabas topic list` shows what there is.")
+            complain(f"{topic.name}: {topic.error.name}: `barnabas topic list` shows the topics.")
             items.append({"name": topic.name, "error": topic.error.name})
             continue
         partitions = [
@@ -214,7 +218,7 @@ def alter(
     ] = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Alter topics: more partitions, other configurations."""
+    """Alter topics: add partitions, change configurations."""
     changes: list[tuple[AlterOperation, str, str | None]] = [
         (AlterOperation.SET, key, value) for key, value in pairs_of(config or (), "--config").items()
     ]

@@ -35,11 +35,13 @@ def offsets(
         Option(
             "--at",
             metavar="TIME",
-            help="earliest, latest, max-timestamp, or the first record at or after 2026-01-31T12:00:00, ms, -1h30m.",
+            help="earliest, latest, max-timestamp, or a time (2026-01-31T12:00:00, ms, -1h30m): the first record from "
+            "then on.",
         ),
     ] = None,
     committed: Annotated[
-        bool, Option("--committed", help="Ends before transactions that are open (read_committed).")
+        bool,
+        Option("--committed", help="Show the end for read_committed readers: the start of the first open transaction."),
     ] = False,
     internal: Annotated[bool, Option("-i", "--internal", help="Internal topics too.")] = False,
     at: Reach = HERE,
@@ -81,7 +83,7 @@ def _timestamp(when: str) -> int:
 
 
 def _row(partition: TopicPartition, outcomes: dict[str, ListedOffset | KafkaError]) -> dict[str, Any]:
-    """A partition's row, with None where there is no such record, or no leader that answers."""
+    """A partition's row, with None if there is no such record, or no leader answers."""
     row: dict[str, Any] = {"topic": partition.topic, "partition": partition.partition}
     for name, outcome in outcomes.items():
         if isinstance(outcome, KafkaError):
@@ -102,14 +104,16 @@ def trim(
         Option(
             "--before",
             metavar="N|TIME|end",
-            help="An offset, or a time: 2026-01-31T12:00:00 or -7d; `end` deletes all there is.",
+            help="An offset, or a time: 2026-01-31T12:00:00 or -7d; `end` deletes all records.",
         ),
     ],
-    execute: Annotated[bool, Option("--execute", help="Delete them; else it is only shown.")] = False,
+    execute: Annotated[
+        bool, Option("--execute", help="Delete the records; without it the new offsets are only shown.")
+    ] = False,
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Delete the records before an offset or a time (Kafka's delete-records). Nothing goes without --execute."""
+    """Delete the records before an offset or a time (Kafka's delete-records). Nothing is deleted without --execute."""
     words = parse_partitions(topics)
     is_offset = before.isascii() and before.isdigit()
     moment = None if is_offset else LATEST if before == "end" else _trim_time(before)
@@ -151,7 +155,7 @@ def trim(
 def _target(
     partition: TopicPartition, offset: int | None, found: ListedOffset | KafkaError, end: ListedOffset | KafkaError
 ) -> int | KafkaError:
-    """The offset before which records are deleted: the one named, the one found for a time, else the end."""
+    """The offset before which records are deleted: the named one, the one found for a time, or the end."""
     if isinstance(end, KafkaError):
         return end
     if offset is not None:
@@ -159,11 +163,11 @@ def _target(
         return offset if offset <= end.offset else past
     if isinstance(found, KafkaError):
         return found
-    return found.offset if found.offset >= 0 else end.offset  # no record is that young: all are older
+    return found.offset if found.offset >= 0 else end.offset  # all records are older than the time
 
 
 def _trim_time(before: str) -> int:
     try:
         return parse_time(before, time.time_ns() // 1_000_000)
     except ValueError:
-        raise UsageError(f"--before {before}: it takes an offset, 2026-01-31T12:00:00, -7d, or end.") from None
+        raise UsageError(f"--before {before}: expected an offset, 2026-01-31T12:00:00, -7d, or end.") from None

@@ -29,10 +29,10 @@ def list_(
         list[str] | None, Option("--state", metavar="STATE", help="Ongoing, CompleteCommit, ..; may be repeated.")
     ] = None,
     producers: Annotated[
-        list[int] | None, Option("--producer-id", metavar="ID", help="Of these producers; may be repeated.")
+        list[int] | None, Option("--producer-id", metavar="ID", help="Only these producers; may be repeated.")
     ] = None,
     longer_than: Annotated[
-        str | None, Option("--longer-than", metavar="PT1M", help="Only those open for so long, as PT1M or 1m.")
+        str | None, Option("--longer-than", metavar="PT1M", help="Only transactions open for longer, as PT1M or 1m.")
     ] = None,
     at: Reach = HERE,
     output: OutputFormat = Format.text,
@@ -102,17 +102,24 @@ def abort(
     ] = None,
     partition: Annotated[
         str | None,
-        Option("-p", "--partition", metavar="TOPIC-N", help="Instead: what hangs in it.", complete="partition"),
+        Option(
+            "-p",
+            "--partition",
+            metavar="TOPIC-N",
+            help="In place of ID: the partition with a hanging transaction.",
+            complete="partition",
+        ),
     ] = None,
     start_offset: Annotated[
-        int | None, Option("--start-offset", metavar="N", help="With --partition: where the transaction begins.")
+        int | None, Option("--start-offset", metavar="N", help="With --partition: the first offset of the transaction.")
     ] = None,
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """End a transaction: by its id, whose producer is fenced; or, where no coordinator knows it, in one partition."""
+    """Abort a transaction by its id, which also fences its producer; or, if no coordinator knows it, in one
+    partition."""
     if (id is None) == (partition is None) or (partition is None) != (start_offset is None):
-        raise UsageError("Which? Name a transactional id, or --partition TOPIC-N and --start-offset N.")
+        raise UsageError("Name a transactional id, or --partition TOPIC-N and --start-offset N.")
     if partition is not None:
         try:
             where = TopicPartition.from_dir_name(partition)
@@ -134,7 +141,7 @@ async def _fence(admin: Admin, transactional_id: str) -> TransactionDescription:
     if isinstance(before, KafkaError):
         if before.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
             raise before
-        known = "`barnabas transaction list` shows those there are"
+        known = "`barnabas transaction list` shows the ids"
         raise CommandError(f"No coordinator knows the transactional id {transactional_id}: {known}.")
     await admin.fence_producer(transactional_id)
     return before
@@ -145,7 +152,7 @@ async def _abort_in(admin: Admin, partition: TopicPartition, start_offset: int) 
     found = next((transaction for transaction in opened if transaction.start_offset == start_offset), None)
     if found is None:
         begun = ", ".join(str(transaction.start_offset) for transaction in opened)
-        known = f"those open there begin at {begun}" if opened else "none is open there"
+        known = f"open transactions begin at {begun}" if opened else "no transaction is open"
         raise CommandError(f"No transaction of {partition} begins at offset {start_offset}: {known}.")
     await admin.abort_transaction(found)
     return found
@@ -163,16 +170,23 @@ def find_hanging(
             "--max-transaction-timeout",
             metavar="MINUTES",
             min=0,
-            help="The brokers' transaction.max.timeout.ms: a transaction with a record in that time does not hang.",
+            help="The brokers' transaction.max.timeout.ms: a transaction with a record of the last MINUTES is not hanging.",
         ),
     ] = _MAX_TIMEOUT_MINUTES,
     broker: Annotated[
-        int | None, Option("--broker", metavar="ID", help="Ask its replicas, not the leaders.", complete="broker")
+        int | None,
+        Option(
+            "--broker",
+            metavar="ID",
+            help="Ask this broker about its replicas, instead of the leaders.",
+            complete="broker",
+        ),
     ] = None,
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Find transactions that no coordinator will end, which read_committed readers wait for; exit 1 for any."""
+    """Find hanging transactions: no coordinator will end them, and read_committed readers wait for them; exit 1 if
+    any."""
     words = parse_partitions(topics) if topics else None
 
     async def story(cluster: ClusterClient) -> list[OpenTransaction]:
@@ -206,7 +220,7 @@ def find_hanging(
         print("no transaction hangs")
     for transaction in found:
         where = f"--partition {transaction.partition} --start-offset {transaction.start_offset}"
-        complain(f"{transaction.partition}: a transaction hangs, which `barnabas transaction abort {where}` ends.")
+        complain(f"{transaction.partition}: a transaction hangs; `barnabas transaction abort {where}` ends it.")
     if found:
         raise Exit(1)
 

@@ -1,4 +1,4 @@
-"""``barnabas user``: users that log in by SCRAM."""
+"""``barnabas user``: users who log in by SCRAM."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def list_(
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """List users and the mechanisms they have a password for."""
+    """List users and the SCRAM mechanisms for which they have a password."""
     found, failed = sorted_out(with_admin(at, lambda admin: admin.scram_users(users or ())))
     rows = [
         {"user": user, "mechanism": mechanism.mechanism_name, "iterations": iterations}
@@ -50,20 +50,31 @@ def set_(
         Option("--mechanism", metavar="M", choices=tuple(MECHANISMS), help=f"{DEFAULT_MECHANISM} by default."),
     ] = None,
     iterations: Annotated[
-        int, Option("--iterations", metavar="N", min=ITERATIONS_MIN, help="How much a guess costs.")
+        int,
+        Option(
+            "--iterations",
+            metavar="N",
+            min=ITERATIONS_MIN,
+            help="SCRAM's iterations: more of them make it slower to guess the password.",
+        ),
     ] = ITERATIONS_MIN,
     password: Annotated[
-        str | None, Option("--password", metavar="P", help="Else it is asked for, or a line of the standard input.")
+        str | None,
+        Option(
+            "--password",
+            metavar="P",
+            help="The password; by default it is asked for, or read from the standard input's first line.",
+        ),
     ] = None,
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Make a user, or change its password."""
+    """Create a user, or change its password."""
     if iterations > ITERATIONS_MAX:
-        raise UsageError(f"--iterations {iterations}: brokers take {ITERATIONS_MAX} at most.")
+        raise UsageError(f"--iterations {iterations}: brokers allow at most {ITERATIONS_MAX}.")
     secret = _password(user) if password is None else password
     if not secret:
-        raise CommandError("A password is needed, and this one is empty.")
+        raise CommandError("The password is empty: give one.")
     chosen = [MECHANISMS[name] for name in mechanisms or [DEFAULT_MECHANISM]]
 
     async def story(admin: Admin) -> None:
@@ -79,12 +90,17 @@ def delete(
     user: Name,
     mechanisms: Annotated[
         list[str] | None,
-        Option("--mechanism", metavar="M", choices=tuple(MECHANISMS), help="All that the user has by default."),
+        Option(
+            "--mechanism",
+            metavar="M",
+            choices=tuple(MECHANISMS),
+            help="By default all mechanisms for which the user has a password.",
+        ),
     ] = None,
     at: Reach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Delete a user's passwords. Connections that are open stay open until they authenticate again."""
+    """Delete a user's passwords. Open connections stay open until they must authenticate again."""
 
     async def story(admin: Admin) -> list[str]:
         chosen = [MECHANISMS[name] for name in mechanisms or ()]

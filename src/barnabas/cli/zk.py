@@ -28,14 +28,14 @@ from barnabas.zk.protocol.errors import NodeExists, NoNode, NotEmpty
 from barnabas.zk.protocol.ops import Create, Delete, GetACL, GetData
 from barnabas.zk.protocol.paths import joined
 
-app = CommandGroup("The znodes of a cluster: read, write, watch, move and check them.")
+app = CommandGroup("The znodes in ZooKeeper: read, write, watch, move and check them.")
 
 Version = Annotated[int, Option("--version", metavar="V", help="Only if the znode has this version.")]
-Data = Annotated[str | None, Argument(metavar="[DATA]", help="`-` reads it from the standard input.")]
+Data = Annotated[str | None, Argument(metavar="[DATA]", help="The znode's data; `-` reads it from the standard input.")]
 
 
 def _given(data: str | None) -> bytes | None:
-    """The data of the command line; `-` is the standard input, as it is."""
+    """The data of the command line; `-` stands for the standard input, unchanged."""
     return sys.stdin.buffer.read() if data == "-" else None if data is None else data.encode()
 
 
@@ -45,7 +45,7 @@ def get(
     at: ZooKeeperReach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Print a znode's data, byte for byte; as JSON with its Stat."""
+    """Print a znode's data, byte for byte. JSON also has its Stat."""
     path = checked_path(path)
 
     data, stat = with_zookeeper(at.where(), lambda client: client.get(path))
@@ -61,7 +61,7 @@ def get(
 @app.command("ls")
 def ls(
     path: Annotated[str, Argument(metavar="[PATH]")] = "/",
-    long: Annotated[bool, Option("-l", help="With version, size, children and owner.")] = False,
+    long: Annotated[bool, Option("-l", help="Also show version, size, children and owner.")] = False,
     at: ZooKeeperReach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
@@ -109,7 +109,7 @@ def stat(
     at: ZooKeeperReach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Show what ZooKeeper knows of a znode besides its data: versions, zxids, times, owner, ACLs."""
+    """Show a znode's Stat and ACLs: versions, zxids, times, owner."""
     path = checked_path(path)
 
     async def story(client: ZooKeeperClient) -> tuple[Stat, tuple[ACL, ...] | None]:
@@ -146,7 +146,7 @@ def set_(
     at: ZooKeeperReach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Set a znode's data; without DATA it has none afterwards."""
+    """Set a znode's data; without DATA the data become null."""
     path = checked_path(path)
     value = _given(data)
 
@@ -165,23 +165,34 @@ def create(
     path: ZNodePath,
     data: Data = None,
     ephemeral: Annotated[
-        bool, Option("-e", "--ephemeral", help="Gone with this command, which stays until it is interrupted.")
+        bool,
+        Option(
+            "-e",
+            "--ephemeral",
+            help="An ephemeral znode: it is deleted when this command ends, which waits until it is interrupted.",
+        ),
     ] = False,
-    sequential: Annotated[bool, Option("-s", "--sequential", help="With a number at the path's end.")] = False,
-    container: Annotated[bool, Option("-c", "--container", help="Gone with its last child.")] = False,
-    ttl_ms: Annotated[int | None, Option("--ttl", metavar="MS", help="Gone when it is left alone so long.")] = None,
-    acl: Annotated[
-        list[str] | None, Option("--acl", metavar="SCHEME:ID:CDRWA", help="Who may do what; may be repeated.")
+    sequential: Annotated[bool, Option("-s", "--sequential", help="Append a sequence number to the path.")] = False,
+    container: Annotated[
+        bool, Option("-c", "--container", help="A container znode: it is deleted after its last child.")
+    ] = False,
+    ttl_ms: Annotated[
+        int | None,
+        Option("--ttl", metavar="MS", help="Delete the znode if it is not changed and has no children for this time."),
     ] = None,
-    parents: Annotated[bool, Option("-p", "--parents", help="Make what is missing above it.")] = False,
+    acl: Annotated[
+        list[str] | None,
+        Option("--acl", metavar="SCHEME:ID:CDRWA", help="An ACL: an identity and its rights; may be repeated."),
+    ] = None,
+    parents: Annotated[bool, Option("-p", "--parents", help="Create missing parents.")] = False,
     at: ZooKeeperReach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Make a znode and print its path."""
+    """Create a znode and print its path."""
     ends_in_slash = sequential and path.endswith("/") and path != "/"
     path = checked_path(path)
     if sum((ephemeral, container, ttl_ms is not None)) > 1 or (container and sequential):
-        raise UsageError("A znode is ephemeral, a container or has a time to live; of these a container has no number.")
+        raise UsageError("Give only one of --ephemeral, --container and --ttl; and --container without --sequential.")
     try:
         acls = tuple(map(parse_acl, acl)) if acl else OPEN_ACL_UNSAFE
     except ValueError as error:
@@ -197,14 +208,14 @@ def create(
     )
 
     async def story(client: ZooKeeperClient) -> None:
-        # Handled before the path is printed: whoever reads it may interrupt at once.
+        # The handler is set before the path is printed: the path's reader may interrupt at once.
         interrupt = Interrupt() if ephemeral else None
         if parents:
             await _make_parents(client, path)
         try:
             made = await client.submit(operation)
         except NoNode:
-            raise CommandError(f"{path} has no parent to be made below: -p makes what is missing above it.") from None
+            raise CommandError(f"{path} has no parent: -p creates missing parents.") from None
         if isinstance(made, tuple):
             made = made[0]
         say(output, {"path": made}, made)
@@ -227,7 +238,7 @@ async def _make_parents(client: ZooKeeperClient, path: str) -> None:
 @app.command("delete")
 def delete(
     path: ZNodePath,
-    recursive: Annotated[bool, Option("-r", "--recursive", help="With everything below it.")] = False,
+    recursive: Annotated[bool, Option("-r", "--recursive", help="Also delete everything below it.")] = False,
     version: Version = ANY_VERSION,
     at: ZooKeeperReach = HERE,
     output: OutputFormat = Format.text,
@@ -249,7 +260,8 @@ def delete(
 
 
 async def _delete_below(client: ZooKeeperClient, path: str, version: int) -> int:
-    """Deletes leaves first, in up to three rounds for what is made meanwhile. Returns how many were deleted."""
+    """Deletes leaves first, in up to three rounds, as others may create znodes meanwhile. Returns the number of deleted
+    znodes."""
     count = 0
     for attempt in range(3):
         paths = await _paths(client, path)

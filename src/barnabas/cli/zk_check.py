@@ -1,4 +1,5 @@
-"""``barnabas zk check``: finds faults of a cluster in its znodes, and says how to repair them. It writes nothing."""
+"""``barnabas zk check``: finds faults of a cluster in its znodes, and explains how to repair them. It writes
+nothing."""
 
 from __future__ import annotations
 
@@ -23,19 +24,21 @@ SETTLE_S: Final = 2.0
 def check_(
     settle: Annotated[
         float,
-        Option("--settle", metavar="S", help="Read again after S seconds, and report what is still so."),
+        Option(
+            "--settle", metavar="S", help="Read again after S seconds, and report only findings that are still there."
+        ),
     ] = SETTLE_S,
     at: ZooKeeperReach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Say what is wrong with a cluster's znodes, and what mends it; exit 1 when something is."""
+    """Show faults in a cluster's znodes and how to repair them; exit 1 if there are any."""
     place = at.where()
 
     async def story(client: ZooKeeperClient) -> tuple[ClusterRecord, list[ZnodeFinding]]:
         cluster, findings = check(await read_image(client), time.time_ns() // 1_000_000)
         if not findings or settle <= 0:
             return cluster, findings
-        # States that a running cluster only passes through are over by then.
+        # The transient states of a running cluster are over by then.
         await asyncio.sleep(settle)
         cluster, again = check(await read_image(client), time.time_ns() // 1_000_000)
         return cluster, lasting(findings, again)

@@ -1,4 +1,4 @@
-"""``barnabas zk export`` and ``import``: move a tree from one ZooKeeper to another by a file."""
+"""``barnabas zk export`` and ``import``: move a tree of znodes from one ZooKeeper to another by a file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from barnabas.zk.protocol.errors import ConnectionLoss, SessionExpired
 
 
 def export(
-    file: Annotated[str, Argument(metavar="[FILE]", help="`-`: the standard output.")] = "-",
+    file: Annotated[str, Argument(metavar="[FILE]", help="The file to write; `-`: the standard output.")] = "-",
     at: ZooKeeperReach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
@@ -66,17 +66,17 @@ def export(
         raise CommandError(str(error)) from None
     if counts["ephemerals"]:
         complain(
-            f"{counts['ephemerals']} ephemeral znodes are marked and not imported: somebody is at work on this tree, "
-            "so what was read is not of one moment. Stop the brokers before you move a cluster."
+            f"{counts['ephemerals']} ephemeral znodes are marked and not imported. Some program uses this tree, so the "
+            "export may mix states of different times. Stop the brokers before you move a cluster."
         )
     if file != "-":
         say(output, {"file": file, **counts}, f"wrote {counts['znodes']} znodes to {file}")
 
 
 def _whole(path: Path, write: Callable[[IO[str]], None]) -> None:
-    """Writes a file that appears when it is whole, readable by its owner alone: it may hold credentials.
+    """Writes a file that appears only when it is complete. Only its owner may read it, as it may contain credentials.
 
-    What is there and is no file, such as a device or a pipe, is written to and stays what it is.
+    A device or a pipe is written to directly, and not replaced.
     """
     path = path.resolve()
     if is_no_file(path):
@@ -102,12 +102,12 @@ def _whole(path: Path, write: Callable[[IO[str]], None]) -> None:
 
 
 def import_(
-    file: Annotated[str, Argument(metavar="FILE", help="`-`: the standard input.")],
-    force: Annotated[bool, Option("--force", help="Overwrite what is there with other data or ACLs.")] = False,
+    file: Annotated[str, Argument(metavar="FILE", help="The export to read; `-`: the standard input.")],
+    force: Annotated[bool, Option("--force", help="Overwrite existing znodes that have other data or ACLs.")] = False,
     at: ZooKeeperReach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Bring an export into a ZooKeeper, below --zookeeper's chroot. It can be broken off and run again."""
+    """Import an export into a ZooKeeper, below --zookeeper's chroot. It can be interrupted and run again."""
     place = at.where()
     try:
         with _seekable(file) as lines:
@@ -138,7 +138,9 @@ def import_(
     except TransferError as error:
         raise CommandError(str(error)) from None
     if done.higher:
-        complain(f"{', '.join(done.higher)}: the version there was higher already and stays, for none can be lowered.")
+        complain(
+            f"{', '.join(done.higher)}: the version in ZooKeeper was higher already and stays: it cannot be lowered."
+        )
     if output is Format.json:
         print_json(
             {
@@ -163,7 +165,7 @@ def import_(
 
 @contextmanager
 def _seekable(file: str) -> Iterator[IO[bytes]]:
-    """The export, which is read several times over; what comes through a pipe is kept in a temporary file."""
+    """The export, which is read several times; an export from a pipe is copied to a temporary file."""
     try:
         source = sys.stdin.buffer if file == "-" else open(file, "rb")  # noqa: SIM115
     except OSError as error:

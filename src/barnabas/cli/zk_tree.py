@@ -1,4 +1,4 @@
-"""``barnabas zk tree``: draws the znodes, with their sizes and a summary of what Kafka's hold."""
+"""``barnabas zk tree``: draws the znodes, with their sizes and a summary of the data of Kafka's znodes."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ SUMMARY_LENGTH: Final = 100
 
 def tree(
     path: Annotated[str, Argument(metavar="[PATH]")] = "/",
-    depth: Annotated[int | None, Option("-d", "--depth", metavar="N", help="So many levels below PATH.")] = None,
+    depth: Annotated[
+        int | None, Option("-d", "--depth", metavar="N", help="At most this many levels below PATH.")
+    ] = None,
     at: ZooKeeperReach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Draw the znodes at and below PATH, with their sizes and what they hold."""
+    """Draw the znodes at and below PATH, with their sizes and a summary of their data."""
     path = checked_path(path)
 
     async def story(client: ZooKeeperClient) -> dict[str, ReadZNode]:
         found: dict[str, ReadZNode] = {}
 
         def take(batch: Sequence[ReadZNode]) -> None:
-            # Drawing needs no data: only a summary of each znode is kept.
+            # Only each znode's summary is kept, not its data.
             for znode in batch:
                 found[znode.path] = znode._replace(data=summary(znode.path, znode.data).encode())
 
@@ -84,7 +86,7 @@ def _as_json(znodes: dict[str, ReadZNode], path: str, depth: int | None) -> list
 
 
 def summary(path: str, data: bytes | None) -> str:
-    """What a znode holds, on one line: in Kafka's words where it is one of Kafka's, else its beginning."""
+    """A znode's data on one line: in Kafka's terms if it is one of Kafka's znodes, else their beginning."""
     if not data:
         return ""
     text = text_of(data)
@@ -98,7 +100,7 @@ def summary(path: str, data: bytes | None) -> str:
         try:
             known = _known(path.split("/")[1:], value)
         except (KeyError, TypeError, ValueError, AttributeError):
-            known = None  # not what Kafka writes there: shown as it is
+            known = None  # not in Kafka's format: shown unchanged
         if known is not None:
             return _shortened(known)
     return _shortened(json.dumps(value, ensure_ascii=False))

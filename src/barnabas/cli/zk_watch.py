@@ -1,4 +1,5 @@
-"""``barnabas zk watch``: prints changes of znodes as they happen; and keeps a session until it is interrupted."""
+"""``barnabas zk watch``: prints changes of znodes as they happen. Also keeps a session until the command is
+interrupted."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ class Interrupt:
 
 
 async def until_interrupted(client: ZooKeeperClient, interrupt: Interrupt) -> None:
-    """Keeps the session. Raises `SessionExpired` when the server ends it first."""
+    """Keeps the session until the interrupt. Raises `SessionExpired` if the server ends the session first."""
     expired = StateChangeHandler("barnabas zk", before_initializing_session=interrupt.changed.notify)
     client.register_state_change_handler(expired)
     session_id = client.session_id
@@ -60,12 +61,12 @@ async def until_interrupted(client: ZooKeeperClient, interrupt: Interrupt) -> No
 
 def watch(
     path: Annotated[str, Argument(metavar="[PATH]")] = "/",
-    recursive: Annotated[bool, Option("-r", "--recursive", help="And everything below it.")] = False,
+    recursive: Annotated[bool, Option("-r", "--recursive", help="Also watch everything below it.")] = False,
     count: Annotated[int | None, Option("-n", "--count", metavar="N", help="Stop after N events.")] = None,
     at: ZooKeeperReach = HERE,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Print what happens to a znode and its children, as it happens, until it is interrupted."""
+    """Print changes of a znode and its children as they happen, until the command is interrupted."""
     path = checked_path(path)
 
     async def story(client: ZooKeeperClient) -> None:
@@ -80,7 +81,7 @@ def watch(
             await client.add_watch(path, take, recursive=recursive)
         except Unimplemented:
             raise CommandError(
-                "This server has no watches that stay: they came with ZooKeeper 3.6. Read again with `barnabas zk ls`."
+                "This server has no persistent watches: they came with ZooKeeper 3.6. Look again with `barnabas zk ls`."
             ) from None
         shown = 0
         while not interrupt.came and (count is None or shown < count):
@@ -91,7 +92,9 @@ def watch(
                 timer.cancel()
                 continue
             if len(events) > EVENTS_MAX:
-                raise CommandError(f"More than {EVENTS_MAX} events wait to be printed: watch less of the tree.")
+                raise CommandError(
+                    f"More than {EVENTS_MAX} events wait to be printed: watch a smaller part of the tree."
+                )
             happened_ms, event = events.popleft()
             await _show(client, happened_ms, event, output)
             shown += 1
@@ -100,14 +103,14 @@ def watch(
 
 
 async def _show(client: ZooKeeperClient, happened_ms: int, event: WatchEvent, output: Format) -> None:
-    """One event; with it what the znode holds now, which may be newer than the event."""
+    """Prints one event with the znode's present data, which may be newer than the event."""
     data: bytes | None = None
     stat: Stat | None = None
     if event.type in (EventType.NODE_CREATED, EventType.NODE_DATA_CHANGED):
         try:
             data, stat = await client.get(event.path)
         except (NoNode, NoAuth):
-            stat = None  # gone by now, or not for us to see: the event is told all the same
+            stat = None  # deleted by now, or not readable by us: the event is printed all the same
     when = datetime.fromtimestamp(happened_ms / 1000, UTC).isoformat(timespec="milliseconds")
     name = _NAMES.get(EventType(event.type), str(event.type))
     if output is Format.json:
@@ -122,5 +125,5 @@ async def _show(client: ZooKeeperClient, happened_ms: int, event: WatchEvent, ou
         words.append(f"version {stat.version}")
         words.append(summary(event.path, data))
     if event.type == EventType.NONE:
-        words.append("(what happened meanwhile is not told)")
+        words.append("(changes in between are not shown)")
     print(" ".join(words).rstrip(), flush=True)

@@ -1,4 +1,5 @@
-"""Connects a command to a ZooKeeper: ``--zookeeper``, else the cluster under ``--dir``; and explains its errors."""
+"""Connects a command to a ZooKeeper: ``--zookeeper``'s, else that of the cluster under ``--dir``. Explains its
+errors."""
 
 from __future__ import annotations
 
@@ -33,19 +34,24 @@ T = TypeVar("T")
 SESSION_TIMEOUT_MS: Final = 30_000
 CONNECTION_TIMEOUT_MS: Final = 5_000
 UNBOUNDED: Final = 2**31 - 1
-"""The client sets no limit to a request's size: the server has one, and nobody else uses this connection."""
+"""The client sets no limit to a request's size: the server has its own, and only this command uses the connection."""
 IN_FLIGHT_MAX: Final = 200
 
 Servers = Annotated[
     str | None,
-    Option("-z", "--zookeeper", metavar="H:P[,..][/CHROOT]", help="Which ZooKeeper; by default --dir's."),
+    Option(
+        "-z",
+        "--zookeeper",
+        metavar="H:P[,..][/CHROOT]",
+        help="The ZooKeeper servers; by default those of --dir's cluster.",
+    ),
 ]
 Auth = Annotated[
     list[str] | None,
     Option(
         "--auth",
         metavar="SCHEME:AUTH",
-        help="Who you are: digest:user:password or sasl:user:password; may be repeated.",
+        help="An identity of yours: digest:user:password or sasl:user:password; may be repeated.",
     ),
 ]
 TLS_CONFIG: Final = "BARNABAS_ZK_TLS_CONFIG_FILE"
@@ -54,7 +60,7 @@ TlsConfig = Annotated[
     Option(
         "--zk-tls-config-file",
         metavar="FILE",
-        help=f"How -z is reached, as in a broker's file: zookeeper.ssl. and so on; by default {TLS_CONFIG}.",
+        help=f"The file with TLS and SASL settings for -z, in a broker's keys (zookeeper.ssl. ..); or {TLS_CONFIG}.",
     ),
 ]
 ZNodePath = Annotated[str, Argument(metavar="PATH")]
@@ -67,13 +73,13 @@ class Where:
     connect: str
     auth: tuple[tuple[str, bytes], ...] = ()
     stopped: str | None = None
-    """The znodes' directory where the cluster's coordinator does not run: the command serves them while it runs."""
+    """The znodes' directory if the cluster's coordinator does not run: this command then serves them itself."""
     reached_by: ClientSecurity = field(default_factory=ClientSecurity)
-    """What a file, or a secured cluster's own, says of TLS and identities."""
+    """TLS and identities, from a file or from a secured cluster's keys."""
 
     @property
     def identities(self) -> tuple[Identity, ...]:
-        """The identities that this client has at the server, as far as they are known here."""
+        """The identities that this client has at the server, as far as this command knows them."""
         sasl, auth = self.security.sasl, (*self.reached_by.auth, *self.auth)
         return (
             *((("sasl", sasl.user),) if sasl is not None and sasl.user else ()),
@@ -82,7 +88,8 @@ class Where:
 
     @property
     def security(self) -> ClientSecurity:
-        """As the client takes it: SASL before anything else, the rest of `auth` when it is connected."""
+        """The client's settings with the SASL identity of `auth`. Its other identities are added after the
+        connection."""
         sasl = next((auth.decode() for scheme, auth in self.auth if scheme == "sasl"), None)
         if sasl is None:
             return self.reached_by
@@ -100,7 +107,7 @@ class ZooKeeperReach:
     tls_config: TlsConfig = None
 
     def where(self) -> Where:
-        """Raises `CommandError` where neither an option nor a cluster says which ZooKeeper is meant."""
+        """Raises `CommandError` if neither an option nor a cluster names a ZooKeeper."""
         identities: list[tuple[str, bytes]] = []
         for text in self.auth or ():
             scheme, colon, rest = text.partition(":")
@@ -126,7 +133,8 @@ class ZooKeeperReach:
 
 
 def _said_in(file: str | None) -> ClientSecurity:
-    """As a broker with this file, and with these ``KAFKA_OPTS``, reaches its ZooKeeper. Raises `UsageError`."""
+    """The settings by which a broker with this file and these ``KAFKA_OPTS`` connects to ZooKeeper. Raises
+    `UsageError`."""
     try:
         options = kafka_opts()
         if not file and not options:
@@ -153,13 +161,13 @@ def checked_path(path: str) -> str:
     short = path.rstrip("/") or "/"
     if not path.startswith("/") or not is_valid_path(short):
         raise UsageError(
-            f"{path!r} is no path of a znode: it begins with a slash, and no name in it is empty or a dot."
+            f"{path!r} is not a znode's path: it must begin with a slash, and none of its names may be empty or a dot."
         )
     return short
 
 
 def with_zookeeper(place: Where, story: Callable[[ZooKeeperClient], Awaitable[T]]) -> T:
-    """Runs `story` with a session that is ended afterwards whatever happens; errors as sentences."""
+    """Runs `story` with a session, and ends the session in any case. Errors become sentences."""
 
     async def run() -> T:
         runtime = real_runtime()
@@ -194,7 +202,7 @@ def with_zookeeper(place: Where, story: Callable[[ZooKeeperClient], Awaitable[T]
     try:
         return asyncio.run(run())
     except ZooKeeperAuthFailed as error:
-        raise CommandError(f"ZooKeeper at {place.connect} did not let you in: {error.cause}.") from None
+        raise CommandError(f"ZooKeeper at {place.connect} refused the login: {error.cause}.") from None
     except ZooKeeperTimeout as error:
         cause = error.cause.removeprefix(f"{place.connect}: ")
         raise CommandError(
@@ -206,7 +214,7 @@ def with_zookeeper(place: Where, story: Callable[[ZooKeeperClient], Awaitable[T]
 
 
 def cluster_id(place: Where) -> str | None:
-    """The id of the cluster whose tree this is; None where there is none."""
+    """The id of the cluster in this ZooKeeper; None if there is none."""
 
     async def story(client: ZooKeeperClient) -> str | None:
         try:
@@ -219,7 +227,7 @@ def cluster_id(place: Where) -> str | None:
 
 
 async def _served(runtime: Runtime, directory: str) -> CoordinatorServer:
-    """Starts a coordinator for this process alone. Raises `CommandError`."""
+    """Starts a coordinator that only this process uses. Raises `CommandError`."""
     server = CoordinatorServer(runtime, host="127.0.0.1", port=0, data_dir=directory)
     try:
         await server.start()
@@ -231,49 +239,47 @@ async def _served(runtime: Runtime, directory: str) -> CoordinatorServer:
 
 
 def sentence(error: ZooKeeperError) -> str:
-    """What an error of the server means to whoever gave the command."""
+    """Explains an error of the server to the command's user."""
     path = error.path or "The znode"
     match error.code:
         case ZkErrorCode.NO_NODE if path == "/":
-            return "The chroot that --zookeeper names does not exist: `barnabas zk ls` without it shows what there is."
+            return "The chroot that --zookeeper names does not exist: `barnabas zk ls` without it shows the znodes."
         case ZkErrorCode.NO_NODE:
-            return f"{path} does not exist: `barnabas zk ls` shows what there is below its parent."
+            return f"{path} does not exist: `barnabas zk ls` shows the children of its parent."
         case ZkErrorCode.NODE_EXISTS:
             return f"{path} exists already: `barnabas zk set` changes it."
         case ZkErrorCode.NOT_EMPTY:
-            return f"{path} has children: `barnabas zk delete -r` deletes them with it."
+            return f"{path} has children: `barnabas zk delete -r` deletes them as well."
         case ZkErrorCode.BAD_VERSION:
             return f"{path} has another version by now: read it again (`barnabas zk stat {path}`)."
         case ZkErrorCode.NO_AUTH:
-            return f"{path} does not permit that to you: say who you are by --auth digest:user:password."
+            return f"{path} does not permit that: log in by --auth digest:user:password."
         case ZkErrorCode.AUTH_FAILED:
-            return (
-                "The server does not accept this --auth: it takes digest:user:password, and sasl where that is set up."
-            )
+            return "The server does not accept this --auth: it takes digest:user:password, and sasl if that is set up."
         case ZkErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH:
             return (
-                "The server lets in nobody without SASL: say who you are by --auth sasl:user:password, or as a broker "
+                "The server requires a login by SASL: give --auth sasl:user:password, or log in as a broker "
                 "does, by --zk-tls-config-file or KAFKA_OPTS."
             )
         case ZkErrorCode.NO_CHILDREN_FOR_EPHEMERALS:
-            return f"{path} cannot be made: its parent is ephemeral, and those have no children."
+            return f"{path} cannot be made: its parent is ephemeral, and ephemeral znodes cannot have children."
         case ZkErrorCode.INVALID_ACL:
             return f"{path} cannot have these ACLs: the server does not know their scheme, or their id is malformed."
         case ZkErrorCode.BAD_ARGUMENTS:
-            return f"{path} is not possible in this server's eyes, or cannot be deleted at all."
+            return f"{path} is not a valid path for this server, or a znode that cannot be deleted."
         case ZkErrorCode.QUOTA_EXCEEDED:
-            return f"{path} would exceed a quota that is set at the server: `zookeeper-shell` lists quotas."
+            return f"{path} would exceed a quota of the server: `zookeeper-shell` lists quotas."
         case ZkErrorCode.UNIMPLEMENTED:
-            return f"{path}: the server cannot do that (a time to live needs extendedTypesEnabled=true at it)."
+            return f"{path}: the server cannot do that (a time to live needs its extendedTypesEnabled=true)."
         case ZkErrorCode.CONNECTION_LOSS:
-            return "The connection broke before the answer came, so it may or may not have been done: read it again."
+            return "The connection broke before the answer, so the change may or may not have been made: read it again."
         case ZkErrorCode.SESSION_EXPIRED:
-            return "The server ended the session, so it may or may not have been done: read it again."
+            return "The server ended the session, so the change may or may not have been made: read it again."
     return f"The server refused: {error}."
 
 
 def text_of(data: bytes | None) -> str | None:
-    """Data as text; None where it is none."""
+    """Data as text; None if it is not UTF-8."""
     try:
         return (data or b"").decode()
     except UnicodeDecodeError:
@@ -281,7 +287,7 @@ def text_of(data: bytes | None) -> str | None:
 
 
 def data_fields(data: bytes | None) -> dict[str, Any]:
-    """Data in JSON: ``data``, or ``base64`` where it is not UTF-8."""
+    """Data in JSON: ``data``, or ``base64`` if it is not UTF-8."""
     text = text_of(data)
     if data is None:
         return {"data": None}
@@ -289,7 +295,7 @@ def data_fields(data: bytes | None) -> dict[str, Any]:
 
 
 def stat_fields(stat: Stat) -> dict[str, Any]:
-    """A Stat in JSON; the owner as ZooKeeper's tools print it, null where there is none."""
+    """A Stat in JSON; the owner as ZooKeeper's tools print it, null if there is none."""
     fields: dict[str, Any] = stat._asdict()
     owner = fields["ephemeral_owner"]
     fields["ephemeral_owner"] = f"0x{owner & (1 << 64) - 1:x}" if owner else None

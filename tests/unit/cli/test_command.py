@@ -217,7 +217,7 @@ def test_a_word_that_is_no_text_is_refused(place: Sequence[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["token", "renew", "ü"], "HMAC ü: it is no base64.\n"),
+        (["token", "renew", "ü"], "HMAC ü: it is not base64.\n"),
         (["metrics", "--address", "a:x"], "No metrics at a:x (nonnumeric port: 'x')"),
         (["perf", "produce", "-t", "t", "-b", "a:1", "--rate", "0"], "--rate 0 is not a number of records a second.\n"),
         (["group", "list", "--state", "Stabel"], "--state: 'Stabel' is not one of Stable, "),

@@ -43,7 +43,7 @@ def test_the_command_writes_a_run_as_one_file(tmp_path: Path) -> None:
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.endswith(f"the same in the view of a cluster: {file}\n")
+    assert ran.stdout.endswith(f"the same in the cluster view: {file}\n")
     history = json.loads(file.read_text().partition('id="history">')[2].partition("</script>")[0])
     assert history["made_by"].startswith("the simulator, seed 7, profile ")
     assert any(name.startswith("partition/") and value["leader"] >= 0 for _, name, value in history["changes"] if name)
