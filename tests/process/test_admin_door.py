@@ -96,7 +96,7 @@ def test_nothing_is_told_to_who_does_not_say_a_right_password(cluster: Guarded, 
     for user, password in (("", ""), ("root", "wrong"), ("root", ""), ("nobody", "pass:word"), ("root\0", "pass:word")):
         status, told = cluster.ask(path, user, password)
         assert status == 401
-        assert told == {"error": "Say who you are: this endpoint tells only who is known."}
+        assert told == {"error": "Log in: this endpoint answers only known users."}
     connection = cluster.connection(BY_PASSWORD)
     connection.request("GET", path, headers={"authorization": "Basic !"})
     answer = connection.getresponse()
@@ -110,7 +110,7 @@ def test_nothing_is_told_to_who_does_not_say_a_right_password(cluster: Guarded, 
 def test_a_password_that_is_tried_again_and_again_is_told_of_once(cluster: Guarded) -> None:
     for guess in range(5):
         assert cluster.ask("/status", "eve", f"guess {guess}")[0] == 401
-    told = [line for line in cluster.brokers[BY_PASSWORD].output().splitlines() if "does not get in" in line]
+    told = [line for line in cluster.brokers[BY_PASSWORD].output().splitlines() if "cannot log in" in line]
     assert len(told) == len({line.partition(": ")[2] for line in told})
 
 
@@ -135,7 +135,7 @@ def test_acls_say_what_who_is_known_may_see(cluster: Guarded) -> None:
         assert ann(path) == 403, path
     assert cluster.ask("/metrics", "eve", "evil") == (
         403,
-        {"error": "User:eve may not see this: it takes DESCRIBE on CLUSTER kafka-cluster."},
+        {"error": "User:eve may not see this: it needs DESCRIBE on CLUSTER kafka-cluster."},
     )
     assert cluster.ask("/metrics", "eve", "evil", "HEAD")[0] == 403
     allow("cluster", "describe")
@@ -159,7 +159,7 @@ def test_a_certificate_says_who_reads(cluster: Guarded) -> None:
     assert asked(connection, "/messages?topic=seen&partition=0")[0] == 200
     assert asked(cluster.connection(BY_CERTIFICATE, other), "/metrics") == (
         403,
-        {"error": "User:O=barnabas,CN=other may not see this: it takes DESCRIBE on CLUSTER kafka-cluster."},
+        {"error": "User:O=barnabas,CN=other may not see this: it needs DESCRIBE on CLUSTER kafka-cluster."},
     )
     with pytest.raises((ssl.SSLError, ConnectionError)):
         asked(cluster.connection(BY_CERTIFICATE), "/view/")
@@ -186,7 +186,7 @@ def test_the_command_reads_metrics_with_a_clients_properties(cluster: Guarded, t
     refused = barnabas(
         *words, "-X", "security.protocol=SSL", "-X", f"ssl.truststore.location={cluster.authority.trust_store}"
     )
-    assert "Say who you are" in refused.stderr
+    assert "Log in" in refused.stderr
     unknown = barnabas(*words)
     assert "certificate verify failed" in unknown.stderr
 
@@ -214,10 +214,10 @@ def test_its_certificate_is_renewed_without_a_restart(cluster: Guarded) -> None:
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        (f"{MAP}PLAINTEXT\n", "is set, and listener.security.protocol.map says no protocol for ADMIN"),
+        (f"{MAP}PLAINTEXT\n", "is set, but listener.security.protocol.map has no protocol for ADMIN"),
         (f"{MAP}SSL\nlistener.name.admin.ssl.keystore.location=/no/such.pem\n", "/no/such.pem"),
         (f"{MAP}SASL_SSL\nlistener.name.admin.sasl.enabled.mechanisms=\n", "sasl.enabled.mechanisms is empty"),
-        (f"{MAP}SSL\nlisteners=ADMIN://127.0.0.1:0\ninter.broker.listener.name=ADMIN\n", "take another"),
+        (f"{MAP}SSL\nlisteners=ADMIN://127.0.0.1:0\ninter.broker.listener.name=ADMIN\n", "choose another"),
     ],
 )
 def test_what_cannot_be_guarded_as_it_is_to_be_does_not_start(tmp_path: Path, lines: str, words: str) -> None:

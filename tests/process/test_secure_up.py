@@ -70,7 +70,7 @@ def test_the_view_and_the_metrics_are_told_to_who_may_describe_the_cluster(clust
     assert "kafka_controller_kafkacontroller_activecontrollercount" in run(cluster, "metrics", "activecontrollercount")
     client = ("--command-config", files(cluster)["client"])
     refused = barnabas("metrics", "--dir", str(cluster.directory), *client)
-    assert "User:client may not see this: it takes DESCRIBE on CLUSTER kafka-cluster." in refused.stderr
+    assert "User:client may not see this: it needs DESCRIBE on CLUSTER kafka-cluster." in refused.stderr
     context = ssl.create_default_context(cafile=files(cluster)["authority"])
     with pytest.raises(HTTPError) as nobody:
         urlopen(cluster.state["view"], context=context, timeout=60)

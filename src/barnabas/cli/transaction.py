@@ -170,7 +170,7 @@ def find_hanging(
             "--max-transaction-timeout",
             metavar="MINUTES",
             min=0,
-            help="The brokers' transaction.max.timeout.ms: a transaction with a record of the last MINUTES is not hanging.",
+            help="The brokers' transaction.max.timeout.ms: a transaction with a record since then is not hanging.",
         ),
     ] = _MAX_TIMEOUT_MINUTES,
     broker: Annotated[

@@ -1,4 +1,4 @@
-"""The files of the view: served as they are, or combined into one page for an exported history."""
+"""The files of the view: served unchanged, or combined into one page for an exported history."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TYPES: Final = {
     "svg": "image/svg+xml",
 }
 MODULES: Final = ("facts.js", "decode.js", "draw.js", "picture.js", "pages.js", "view.js")
-"""Each imports only from those before it, and no two have a name in common: together they are one script."""
+"""Each module imports only from those before it, and no two define the same name: so together they form one script."""
 PROTECTION: Final = (
     (
         "content-security-policy",
@@ -39,13 +39,13 @@ class Asset(NamedTuple):
 
 
 def asset(name: str) -> Asset | None:
-    """A file of the view by its name; None where there is none."""
+    """A file of the view by its name; None if there is none."""
     return _assets().get(name or INDEX)
 
 
 @cache
 def _assets() -> dict[str, Asset]:
-    """All of them: they are small, and nothing but these is ever read for anybody."""
+    """All files of the view. They are small, and no request can read any other file."""
     return {
         file.name: Asset(file.read_bytes(), TYPES[file.name.rpartition(".")[2]])
         for file in files("barnabas.web").joinpath("static").iterdir()
@@ -54,7 +54,7 @@ def _assets() -> dict[str, Asset]:
 
 
 def exported(history: SeenHistory) -> Iterator[bytes]:
-    """One HTML file with the view and `history` in it, which fetches nothing."""
+    """A self-contained HTML file with the view and `history`."""
     assets = _assets()
     page = assets[INDEX].data.decode()
     style = assets["view.css"].data.decode()
@@ -65,6 +65,6 @@ def exported(history: SeenHistory) -> Iterator[bytes]:
     assert loading, "the page has its script"
     yield f'{before}<style>{style}</style>{middle}<script type="application/json" id="history">'.encode()
     for piece in history.pieces():
-        # So no text ends the script element early, or keeps it open beyond its end; `<` stands in strings alone.
+        # `<` occurs in strings only. Escaped, no text can end the script element early or keep it open beyond its end.
         yield piece.replace(b"<", b"\\u003c")
     yield f'</script><script type="module">{script}</script>{after}'.encode()

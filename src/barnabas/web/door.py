@@ -1,10 +1,11 @@
-"""The admin endpoint's protection, which is configured like any other listener of the broker.
+"""The admin endpoint's protection, configured like that of any other listener of the broker.
 
 The listener's name is ``ADMIN``: ``listener.security.protocol.map`` gives its protocol, by default PLAINTEXT, and
 ``listener.name.admin.`` is the prefix of the keys for its stores, mechanisms and users. Over TLS a certificate may
-identify the user. With SASL the HTTP request does: name and password (``Basic``, RFC 7617) go through the same exchange
-of PLAIN or SCRAM as a client's, a token (``Bearer``, RFC 6750) through OAUTHBEARER's. ACLs apply to an identified user:
-reading needs DESCRIBE on the cluster, configurations DESCRIBE_CONFIGS, a topic's records READ on the topic.
+identify the user. With SASL the HTTP request identifies the user: a name and password (``Basic``, RFC 7617) go through
+the same PLAIN or SCRAM exchange as a client's, a token (``Bearer``, RFC 6750) through OAUTHBEARER's. ACLs apply to an
+identified user: reading needs DESCRIBE on the cluster, configurations DESCRIBE_CONFIGS, a topic's records READ on the
+topic.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 LISTENER: Final = "ADMIN"
 KNOWN_FOR_S: Final = 60.0
-"""How long a connection goes on with what it has shown before it is looked at again."""
+"""How long a connection's successful login stays valid before it is checked again."""
 _TAKEN: Final = (plain.MECHANISM, *SCRAM, oauthbearer.MECHANISM)
 
 Right = tuple[Operation, ResourceType, str]
@@ -54,33 +55,35 @@ class Onlooker(NamedTuple):
 
 
 class AdminDoor:
-    """The protection of the listener. Raises `ConfigError` for a configuration that it cannot honour."""
+    """The protection of the listener. Raises `ConfigError` for a configuration that it does not support."""
 
     def __init__(self, broker: Broker, host: str, port: int) -> None:
         config = broker.config
         protocol = security_protocol_of(config, LISTENER)
         prefix = listener_prefix(LISTENER)
         if any(endpoint.listener == LISTENER for endpoint in broker.listeners.bound):
-            raise ConfigError(f"listeners has {LISTENER}, which is the name of barnabas.admin.listener: take another.")
+            raise ConfigError(
+                f"listeners has {LISTENER}, which is the name of barnabas.admin.listener: choose another."
+            )
         guards = next((key for key in sorted(config.overrides) if key.startswith(prefix)), None)
         if protocol == "PLAINTEXT" and guards is not None:
             raise ConfigError(
-                f"{guards} is set, and listener.security.protocol.map says no protocol for {LISTENER}: "
-                "it would be read without. Add ADMIN:SSL, or ADMIN:SASL_SSL."
+                f"{guards} is set, but listener.security.protocol.map has no protocol for {LISTENER}: "
+                "the endpoint would be unprotected. Add ADMIN:SSL or ADMIN:SASL_SSL."
             )
         self._broker = broker
         self.gate = ListenerGate(broker, broker.scram_users, Endpoint(LISTENER, host, port, protocol), config)
         for name in self.gate.mechanisms:
             if name not in _TAKEN:
                 raise ConfigError(
-                    f"sasl.enabled.mechanisms has {name} for {LISTENER}: who reads by HTTP says a password or a token, "
-                    f"which are {', '.join(_TAKEN)}. Set {prefix}sasl.enabled.mechanisms."
+                    f"sasl.enabled.mechanisms has {name} for {LISTENER}: HTTP carries a password or a token, "
+                    f"so it allows {', '.join(_TAKEN)}. Set {prefix}sasl.enabled.mechanisms."
                 )
         self._open_at = 0.0
         self._refusals = SparingLog(logger, logging.INFO)
 
     async def startup(self) -> None:
-        """To be awaited before anybody is let in."""
+        """Loads the users. It must be awaited before the endpoint accepts connections."""
         if self.gate.mechanisms:
             await self._broker.scram_users.startup()
         self._broker.socket_server.gates[LISTENER] = self.gate  # so that its stores change with the others'
@@ -91,7 +94,7 @@ class AdminDoor:
 
     @property
     def asks(self) -> bool:
-        """Whether a request has to say who reads."""
+        """Whether a request must identify its user."""
         return bool(self.gate.mechanisms)
 
     @property
@@ -101,7 +104,7 @@ class AdminDoor:
         return "Bearer" if by_token else 'Basic realm="barnabas", charset="UTF-8"'
 
     def of_certificate(self, certificate: bytes | None) -> Principal:
-        """Raises `ValueError` for one that names no user."""
+        """The user of a TLS certificate. Raises `ValueError` if the certificate names no user."""
         if certificate is None or self.asks:
             return ANONYMOUS
         try:
@@ -110,15 +113,14 @@ class AdminDoor:
             raise ValueError(str(error)) from None
 
     async def log_in(self, authorization: str, peer: str) -> Principal | None:
-        """Who the value of an ``Authorization`` header shows to be reading; None for nobody.
+        """The user that the value of an ``Authorization`` header proves; None if it proves none.
 
-        One is looked at at a time, and behind one that failed the next has to wait: guessing costs time, and costs
-        the broker little.
+        After a failed login the next one has to wait: so guessing takes long, and costs the broker little.
         """
         clock = asyncio.get_running_loop().time
         while (wait_s := self._open_at - clock()) > 0:  # noqa: ASYNC110 (who was first may have failed meanwhile)
             await asyncio.sleep(wait_s)
-        reason = "it says no name and password, and no token"
+        reason = "it has neither a name and password nor a token"
         for mechanism, tokens in self._attempts(authorization):
             server = mechanism.begin()
             try:
@@ -126,13 +128,13 @@ class AdminDoor:
                 while server.authenticated is None:
                     answer = await server.evaluate(tokens.send(answer) if answer else next(tokens))
             except (SaslRefused, StopIteration) as refusal:
-                reason = getattr(refusal, "reason", "the exchange came to no end")
+                reason = getattr(refusal, "reason", "the exchange was incomplete")
             else:
                 return server.authenticated.principal
         self._open_at = clock() + self.gate.failed_authentication_delay_ms / 1000
         self._refusals.log(
             VARYING.sub("", reason),
-            "[broker %d] %s does not get in at %s: %s",
+            "[broker %d] %s cannot log in at %s: %s",
             *(self._broker.broker_id, peer, LISTENER, reason),
         )
         return None
@@ -153,7 +155,7 @@ class AdminDoor:
         return self.gate.authenticates
 
     def allows(self, reader: Onlooker, right: Right, asked: str) -> bool:
-        """Whether ACLs let `reader` see what takes `right`; everybody on a listener that asks nobody who it is."""
+        """Whether ACLs give `reader` the `right`. A listener that does not identify its readers allows everything."""
         if not self.gate.authenticates:
             return True
         operation, kind, name = right
@@ -168,7 +170,7 @@ class AdminDoor:
 
 
 def _name_and_password(shown: str) -> tuple[str, str]:
-    """Both empty where they cannot be read."""
+    """Name and password of a ``Basic`` header; both empty if they cannot be decoded."""
     try:
         user, _, password = base64.b64decode(shown.strip(), validate=True).decode().partition(":")
     except (binascii.Error, ValueError):

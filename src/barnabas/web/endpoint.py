@@ -1,11 +1,12 @@
-"""The admin endpoint of a broker: its state by HTTP, as JSON, as a stream of server-sent events, and as pages for a
-browser, which are files (``static``) that request the same JSON.
+"""The admin endpoint of a broker. It serves the broker's state by HTTP: as JSON, as a stream of server-sent events, and
+as pages for a browser (files in ``static``, which request the same JSON).
 
 The endpoint reads and never writes. ``barnabas.admin.listener`` is its address; without it there is no endpoint. Its
 protection is configured as for any other listener (`barnabas.web.door`). It runs on the broker's own loop, so that an
-answer shows one moment. If it listens on this machine alone, it answers only requests whose Host is this machine, so
-that a page of another site cannot reach it by a name that leads here. It refuses requests that a browser makes for
-another site's page. Connections are bounded in number, and in how long they may be silent or not read.
+answer shows one moment. If it listens on a loopback address only, it answers only requests whose Host is this machine:
+a page of another site cannot reach it by a name that resolves to this machine. It refuses requests that a browser makes
+for another site's page. The number of connections is bounded, and so is the time for which they may be silent or not
+read.
 """
 
 from __future__ import annotations
@@ -56,26 +57,27 @@ WHOLE: Final = {
     HISTORY_PATH: "application/json",
     EXPORT_PATH: "text/html; charset=utf-8",
 }
-"""Answers that come in pieces, with their types."""
+"""Paths whose answers are sent in pieces, with their content types."""
 PATHS: Final = [*VIEWS, *PAGES, GROUPS_PATH, *STREAMS, *WHOLE, VIEW_PATH]
 EVENTS_INTERVAL_S: Final = 0.25
 MAX_REQUEST_BYTES: Final = 16 * 1024
 READ_BYTES: Final = 256 * 1024
-"""What a client may have sent is taken at once: a connection that ends with bytes unread is reset, its answer lost."""
+"""The most bytes read at once. They suffice for all that a client may have sent: a connection that is closed with
+unread bytes is reset, and its answer is lost."""
 MAX_STREAMS: Final = 32
 MAX_CONNECTIONS: Final = 128
-"""Beyond these the oldest connection without an open request gives way, or else the new one."""
+"""At more connections than this the oldest one without an open request is closed, or else the new one."""
 LINES_KEPT_S: Final = 120.0
-"""How long a scrape's lines are kept for the next one: nobody who scrapes again and again does it more seldom."""
+"""How long a scrape's lines are kept for the next scrape: regular scrapes come more often than this."""
 PATIENCE_S: Final = 60.0
-"""How long a client may ask for nothing, or read nothing, before its connection ends."""
+"""How long a client may send no request, or read nothing, before its connection is closed."""
 
 
 def address_of(text: str) -> tuple[str, int]:
     """``host:port``; port 0 takes a free one. Raises `ConfigError`."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65535:
-        raise ConfigError(f"Invalid value {text!r} for configuration {LISTENER_KEY}: it takes host:port.")
+        raise ConfigError(f"Invalid value {text!r} for configuration {LISTENER_KEY}: expected host:port.")
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
@@ -92,7 +94,7 @@ class AdminEndpoint:
         self._timer: asyncio.TimerHandle | None = None
         self._forgetting: asyncio.TimerHandle | None = None
         self._live: dict[HttpConnection, int] = {}
-        """By connection how many changes of the history it was told."""
+        """By connection the number of changes of the history that were sent to it."""
         self._recording: asyncio.Task[None] | None = None
         self._tasks = Tasks(_failed)
         self._local = True
@@ -102,7 +104,7 @@ class AdminEndpoint:
         self.door: AdminDoor | None = None
 
     async def start(self, host: str, port: int) -> None:
-        """Raises `ConfigError` for a listener that cannot be guarded as it is to be."""
+        """Raises `ConfigError` for a listener whose configured protection is not supported."""
         self.door = AdminDoor(self.broker, host, port)
         await self.door.startup()
         self._listener = await self.broker.runtime.network.listen(self._accept, host, port)
@@ -142,7 +144,7 @@ class AdminEndpoint:
         self._live.pop(connection, None)
 
     def serves(self, host: str) -> bool:
-        """Whether whoever asks for `host`, a name and perhaps a port, means this endpoint."""
+        """Whether a request's `host`, a name and perhaps a port, is one of this endpoint."""
         try:
             name = urlsplit(f"//{host}").hostname
         except ValueError:
@@ -150,18 +152,20 @@ class AdminEndpoint:
         return not self._local or not name or is_loopback(name)
 
     def refusal(self, path: str, query: Query, reader: Onlooker) -> str | None:
-        """Why `reader` is not told what `path` tells."""
+        """Why `reader` may not see `path`; None if it may."""
         right = _right(path, query)
         if (
             path == MESSAGES_PATH
             and self.broker.acls is not None
             and (self.door is None or not self.door.knows_readers)
         ):
-            return "This cluster has ACLs, and this page cannot know who reads it: read as a consumer."
+            return (
+                "This cluster has ACLs, and this page does not know its reader's name: read the records by a consumer."
+            )
         if right is None or self.door is None or self.door.allows(reader, right, path):
             return None
         operation, kind, name = right
-        return f"{reader.principal} may not see this: it takes {operation.name} on {kind.name} {name}."
+        return f"{reader.principal} may not see this: it needs {operation.name} on {kind.name} {name}."
 
     async def page(self, path: str, query: Query) -> tuple[int, Any]:
         """HTTP status and value of a page."""
@@ -188,9 +192,10 @@ class AdminEndpoint:
             return nothing.status, {"error": f"{nothing}."}
 
     def pieces(self, path: str) -> Iterator[bytes]:
-        """One of `WHOLE`; others go on behind each piece, which may be empty.
+        """The answer for one of the paths in `WHOLE`. Between pieces, which may be empty, the loop does other work.
 
-        No asynchronous generator: one that is abandoned where it waits stays as it is (in CPython before 3.13)."""
+        This is not an asynchronous generator: CPython before 3.13 does not clean up one that is abandoned while it
+        waits."""
         if path == METRICS_PATH:
             self._table.group_lag.want()
             if self._forgetting is not None:
@@ -202,7 +207,7 @@ class AdminEndpoint:
     # The streams
 
     def live_to(self, connection: HttpConnection, since: int) -> bool:
-        """Tells `connection` of every change of the history behind the first `since` ones."""
+        """Sends `connection` every change of the history after the first `since` ones."""
         if len(self._live) + len(self._streams) >= MAX_STREAMS:
             return False
         self._live[connection] = since
@@ -210,7 +215,7 @@ class AdminEndpoint:
 
     def _tell_live(self) -> None:
         if self._live:
-            self._table.group_lag.want()  # somebody looks
+            self._table.group_lag.want()  # a reader wants to see it
         for connection, told in list(self._live.items()):
             self.tell_live(connection, told)
 
@@ -219,13 +224,13 @@ class AdminEndpoint:
         self._live[connection] = history.written
         changes = history.since(told)
         if told > history.written or len(changes) < history.written - told:
-            connection.send_event(b"event: gap\ndata: {}\n\n")  # it has to begin anew
+            connection.send_event(b"event: gap\ndata: {}\n\n")  # the reader must load the history again
         elif changes:
             data = b"[" + b",".join(changes) + b"]"
             connection.send_event(b"id: %d\nevent: changes\ndata: %s\n\n" % (history.written, data))
 
     def stream_to(self, connection: HttpConnection) -> bool:
-        """Tells `connection` of every state change and every move of the controller's queue from now on."""
+        """Sends `connection` every state change and every change of the controller's queue from now on."""
         if len(self._live) + len(self._streams) >= MAX_STREAMS:
             return False
         if not self._streams:
@@ -252,7 +257,7 @@ class AdminEndpoint:
 
 
 def _right(path: str, query: Query) -> Right | None:
-    """What it takes to be told `path`; nothing for the pages' own files."""
+    """The right that is needed to see `path`; None for the pages' own files."""
     if path == "/" or path.startswith(VIEW_PATH):
         return None
     if path == MESSAGES_PATH:
@@ -261,7 +266,7 @@ def _right(path: str, query: Query) -> Right | None:
 
 
 def _failed(name: str, error: BaseException) -> None:
-    """The broker goes on without it; `Tasks` has told the log."""
+    """The broker goes on without it; `Tasks` has logged the error."""
 
 
 def _event(name: str, value: Any) -> bytes:
@@ -278,7 +283,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._endpoint = endpoint
         self._reader = Onlooker(ANONYMOUS, "")
         self._shown = ""
-        """The ``Authorization`` that says who reads, until `_known_until`, by the loop's clock."""
+        """The ``Authorization`` value of the reader, valid until `_known_until` by the loop's clock."""
         self._known_until = 0.0
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_REQUEST_BYTES)
         self._transport: asyncio.Transport | None = None
@@ -289,7 +294,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._awaits_turn = False
         self._reading_paused = False
         self.waits = True
-        """Whether all that was asked for is answered."""
+        """Whether every request has been answered."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -299,7 +304,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._endpoint.opened(self)
 
     def secured(self, certificate: bytes | None) -> None:
-        """TLS is there."""
+        """The TLS handshake is complete."""
         door = self._endpoint.door
         assert door is not None
         try:
@@ -312,7 +317,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         logger.debug("a connection from %s to the admin endpoint ends: %s", self._reader.host, reason)
 
     def eof_received(self) -> None:
-        """The transport ends the connection."""
+        """Nothing to do: the transport closes the connection."""
 
     def connection_lost(self, error: Exception | None) -> None:
         self._drop_deadline()
@@ -324,8 +329,8 @@ class HttpConnection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         self._set_deadline()
         if self._streaming:
-            # A reader that does not keep up with a stream is let go: what it misses it can ask for. It has some time to
-            # read what was written, and nothing is added to that.
+            # A reader that does not keep up with a stream is disconnected: it can ask for the rest later. It has some
+            # time to read the data written so far; nothing more is written.
             self.close()
         else:
             self._writable = asyncio.get_running_loop().create_future()
@@ -344,7 +349,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Ends it at once, and drops what was not read of its answers."""
+        """Closes the connection at once, and drops answers that were not read."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -362,7 +367,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._streaming:
-            return  # behind a stream nothing is asked
+            return  # after a stream begins, no request is read
         self._http.receive_data(bytes(_arrived_view[:nbytes]))
         self._serve()
 
@@ -371,13 +376,13 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._serve_what_came()
         except h11.RemoteProtocolError as error:
             if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE) and not self._streaming:
-                self._respond(error.error_status_hint, {"error": f"This is no HTTP request: {error}."})
+                self._respond(error.error_status_hint, {"error": f"This is not an HTTP request: {error}."})
             self.close()
         self._read_or_not()
 
     def _serve_what_came(self) -> None:
-        """Answers a request when it has its turn: many connections may ask at once. Those behind it wait until then,
-        and until what was written is nearly read."""
+        """Answers a request at its turn, as many connections may ask at once. The connection's later requests wait
+        until then, and until most of the written data are read."""
         while not self._holds:
             event = self._http.next_event()
             if event is h11.PAUSED:
@@ -396,7 +401,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     @property
     def _holds(self) -> bool:
-        """Whether nothing is answered for now."""
+        """Whether answers have to wait."""
         return self._awaits_turn or self._writable is not None
 
     def _has_turn(self, request: h11.Request, _: object) -> None:
@@ -405,13 +410,13 @@ class HttpConnection(asyncio.BufferedProtocol):
             return
         try:
             self._request(request)
-        except Exception as error:  # else it waits for its answer for ever, and keeps its place among the connections
+        except Exception as error:  # else the client would wait for its answer for ever, and its connection would stay
             self._told(None, error)
         else:
             self._serve()
 
     def _read_or_not(self) -> None:
-        """Reads nothing while requests wait that came before: they would be kept, however many they are."""
+        """Stops reading while earlier requests wait: without it, any number of requests would be kept."""
         paused = self._holds or self._story is not None
         if self._transport is None or paused == self._reading_paused or self._transport.is_closing():
             return
@@ -427,23 +432,23 @@ class HttpConnection(asyncio.BufferedProtocol):
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers}
         method = request.method.decode("ascii")
         if not self._endpoint.serves(headers.get("host", "")):
-            self._respond(421, {"error": f"This endpoint is not called {headers['host']}: ask for 127.0.0.1."})
+            self._respond(421, {"error": f"This endpoint's name is not {headers['host']}: ask for 127.0.0.1."})
         elif headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
-            self._respond(403, {"error": "Pages of other sites are told nothing."})
+            self._respond(403, {"error": "Requests from other sites' pages are refused."})
         elif self._endpoint.door is not None and self._endpoint.door.asks:
             self._begin(self._let_in(self._endpoint.door, method, target, headers))
         elif (telling := self._answer(method, target, headers)) is not None:
             self._begin(telling)
 
     async def _let_in(self, door: AdminDoor, method: str, target: str, headers: Mapping[str, str]) -> None:
-        """Answers a request behind which stands somebody who is known."""
+        """Identifies the reader, then answers the request."""
         shown = headers.get("authorization", "")
         now = asyncio.get_running_loop().time()
         if not shown or shown != self._shown or now > self._known_until:
             principal = await door.log_in(shown, self._reader.host) if shown else None
             if principal is None:
                 self._shown = ""
-                error = {"error": "Say who you are: this endpoint tells only who is known."}
+                error = {"error": "Log in: this endpoint answers only known users."}
                 self._respond(401, error, more=[("www-authenticate", door.challenge)])
                 return
             self._reader = self._reader._replace(principal=principal)
@@ -453,7 +458,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             await telling
 
     def _answer(self, method: str, target: str, headers: Mapping[str, str]) -> Coroutine[Any, Any, None] | None:
-        """Answers at once, or returns what does."""
+        """Answers at once, or returns a coroutine that answers."""
         try:
             parts = urlsplit(target)
         except ValueError as error:
@@ -465,7 +470,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._respond(403, {"error": refusal}, head=head)
         elif method not in ("GET", "HEAD"):
             self._respond(*self._endpoint.answer(method, target))
-        elif head and (path in STREAMS or path in WHOLE):  # who only looks whether it is there has nothing made
+        elif head and (path in STREAMS or path in WHOLE):  # a HEAD request needs no body
             kind = WHOLE.get(path, EVENT_STREAM)
             self._end(h11.Response(status_code=200, headers=[("content-type", kind), ("cache-control", "no-store")]))
         elif path in STREAMS:
@@ -488,7 +493,8 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._story = story
 
     def _stream(self, path: str, since: str) -> None:
-        """`since`: how many changes the client has had; a browser that comes back says it as Last-Event-ID."""
+        """`since` is the number of changes that the client has received; a browser that reconnects sends it as
+        Last-Event-ID."""
         told = int(since) if since.isdecimal() and len(since) < 19 else 0
         if not (self._endpoint.live_to(self, told) if path == LIVE_PATH else self._endpoint.stream_to(self)):
             self._respond(503, {"error": f"{MAX_STREAMS} streams are open already."})
@@ -519,9 +525,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         if error is not None:
             logger.error("a request to the admin endpoint failed", exc_info=error)
             if self._http.our_state is h11.SEND_RESPONSE:
-                self._respond(500, {"error": "This failed in an unforeseen way; the broker's log has the trace."})
+                self._respond(500, {"error": "The request failed unexpectedly; the broker's log has the trace."})
             else:
-                # Half of the answer has left: only the end of the connection says that it is not whole.
+                # A part of the answer was sent: only the end of the connection shows that it is incomplete.
                 self.close()
                 return
         self._serve()
@@ -544,7 +550,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._send_whole(status, body, "application/json", more, head=head, cache="no-store")
 
     def _end(self, *events: h11.Event) -> None:
-        """Ends an answer, perhaps with all that there is of it."""
+        """Ends an answer with `events`, which may be the whole answer."""
         self._send(*events, h11.EndOfMessage())
         self.waits = True
         self._set_deadline()
@@ -554,7 +560,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._send(h11.Data(data=event))
 
     def _send(self, *events: h11.Event) -> None:
-        """In one write: each wakes whoever reads."""
+        """Sends all in one write, since each write wakes the reader."""
         data = b"".join([self._http.send(event) or b"" for event in events])
         if data and self._transport is not None:
             self._transport.write(data)

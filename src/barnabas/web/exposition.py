@@ -1,9 +1,9 @@
 """A broker's metrics as the text that Prometheus reads, a piece at a time; `barnabas.web.otlp` reads the same.
 
-It is written in slices of `SLICE_NS`, between which the loop does its other work, and sent in pieces of many slices,
-since each write wakes the reader. The series of a name are bounded in number, and `LEFT_OUT` counts those left out.
-There may be many partitions, so one pass, in slices, reads all values of each. Lines in which no number changed since
-the last scrape are not made again (`barnabas.web.kept_lines`).
+The text is made in slices of `SLICE_NS`; between slices the loop does its other work. It is sent in pieces of many
+slices, since each write wakes the reader. The series of a name are bounded in number, and `LEFT_OUT` counts those left
+out. There may be many partitions, so one pass, in slices, reads all values of each. Lines whose numbers have not
+changed since the last scrape are kept (`barnabas.web.kept_lines`).
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from barnabas.web.table import Table
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 SERIES_KEY: Final = "barnabas.metrics.series.max"
 SLICE_NS: Final = 100_000
-"""How long a slice may take before the loop goes on with other work: no longer than a request takes. (Nobody scrapes
-simulated brokers, whose clock stands still while code runs.)"""
+"""The longest time of a slice, about that of a request. (Simulated brokers are not scraped: their clock stands still
+while code runs.)"""
 PARTITIONS_AT_ONCE: Final = 10
 CONNECTIONS_AT_ONCE: Final = 50
 SERIES_AT_ONCE: Final = 50
 PIECE_BYTES: Final = 32 * 1024
 LEFT_OUT: Final = "barnabas_metrics_series_left_out"
-LEFT_OUT_HELP: Final = f"Series that a name has beyond {SERIES_KEY}."
+LEFT_OUT_HELP: Final = f"Series that were left out because a name has more than {SERIES_KEY}."
 
 T = TypeVar("T")
 AnyMetric = Metric | TopicMetric | PartitionTotal | PartitionMetric
 Label = str | int
 Told = tuple[AnyMetric, tuple[Label, ...] | None]
-"""One series, by the values of its labels; None for the lines that are before a name's series."""
+"""One series, by its labels' values; None for the lines before a name's series."""
 
 _LEFT_OUT: Final = Metric(LEFT_OUT, Kind.GAUGE, ("name",), "", LEFT_OUT_HELP, lambda broker: ())
 
@@ -61,7 +61,7 @@ class Exposition:
         self._kept = KeptLines()
 
     def pieces(self) -> Iterator[bytes]:
-        """The whole text; a piece is empty where a slice is over, and others go on."""
+        """The whole text. An empty piece marks the end of a slice, at which the loop does other work."""
         broker = self._broker
         series = Series(broker.config.number(SERIES_KEY))
         slices = Slices(broker.runtime.clock.monotonic_ns)
@@ -82,7 +82,7 @@ class Exposition:
         self._kept.end()
 
     def forget(self) -> None:
-        """Lets go of the last scrape's lines: no other is expected soon."""
+        """Drops the last scrape's lines, as no other scrape is expected soon."""
         self._kept.forget()
 
     def _texts(self, found: Partitions, series: Series) -> Iterator[bytes]:
@@ -97,7 +97,7 @@ class Exposition:
         yield from self._families([(_LEFT_OUT, [((name,), count) for name, count in series.left_out.items()])])
 
     def _families(self, families: Iterable[tuple[AnyMetric, Sequence[Reading]]]) -> Iterator[bytes]:
-        """Small ones together, and each histogram by itself."""
+        """The families of series: small ones together, each histogram by itself."""
         lot: list[Told] = []
         numbers: list[int | float] = []
         for metric, readings in families:
@@ -105,7 +105,7 @@ class Exposition:
             if histograms and lot:
                 yield self._lot(lot, numbers)
                 lot, numbers = [], []
-            yield b""  # reading may have taken its time
+            yield b""  # reading may have taken a whole slice
             lot.append((metric, None))
             for labels, value in readings:
                 lot.append((metric, labels))
@@ -133,7 +133,7 @@ class Exposition:
         rows: Sequence[Sequence[int | None]],
         series: Series,
     ) -> Iterator[bytes]:
-        """One name after the other, each with the same `things`, of which each has its row."""
+        """The series of one name after the other, each for the same `things`, with one row for each thing."""
         labels = columns[0][1].labels
         parts = partial(_parts_of_things, labels)
         lots = []
@@ -180,11 +180,11 @@ class Slices:
         self._due_ns = self._clock_ns() + SLICE_NS
 
     def over(self) -> bool:
-        """Whether the present one has taken its time."""
+        """Whether the present slice has used up its time."""
         return self._clock_ns() >= self._due_ns
 
     def of(self, work: Generator[None, None, T]) -> Generator[bytes, None, T]:
-        """What `work` returns; an empty piece where a slice ends in it."""
+        """Runs `work` and returns its result; yields an empty piece at each end of a slice."""
         while True:
             try:
                 next(work)
@@ -197,7 +197,7 @@ class Slices:
 
 
 def count_repeats(broker: Broker) -> Generator[None, None, None]:
-    """Adds to the figures of requests what connections have counted by themselves; yields where others may go on."""
+    """Adds the connections' own counts to the figures of requests; yields where the loop may do other work."""
     for at, connection in enumerate(list(broker.connections), 1):
         connection.count_repeats()
         if not at % CONNECTIONS_AT_ONCE:
@@ -205,14 +205,14 @@ def count_repeats(broker: Broker) -> Generator[None, None, None]:
 
 
 class Series:
-    """How many series a name may have, and what one scrape left out of which."""
+    """The limit of series of a name, and the number that one scrape left out of each name."""
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.left_out: dict[str, int] = {}
 
     def shown(self, name: str, found: int) -> int:
-        """How many of the series `found` are told."""
+        """The number of the `found` series that are included."""
         if found > self.most:
             self.left_out[name] = found - self.most
         return min(found, self.most)
@@ -225,9 +225,9 @@ class Series:
 
 
 class Partitions(NamedTuple):
-    """What one pass over the partitions found. `topics` has the values of `TOPIC_METRICS` of each, and first, without a
-    name, those of all together, which count partitions that are gone, too; `names` and `rows` have one element for each
-    partition that has a log."""
+    """The result of one pass over the partitions. `topics` has each topic's values of `TOPIC_METRICS`; its first entry,
+    without a name, has those of all topics, deleted ones included. `names` and `rows` have one element for each
+    partition with a log."""
 
     topics: dict[str, tuple[int, ...]]
     names: list[TopicPartition]
@@ -235,7 +235,7 @@ class Partitions(NamedTuple):
 
 
 def partitions_of(broker: Broker) -> Generator[None, None, Partitions]:
-    """Yields where others may go on."""
+    """Yields where the loop may do other work."""
     topics: dict[str, tuple[int, ...]] = {}
     names, rows = [], []
     for at, partition in enumerate(broker.replicas.partitions, 1):

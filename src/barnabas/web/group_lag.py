@@ -1,8 +1,8 @@
 """The lag of the groups that this broker coordinates: in records, and by the age of the first unread record.
 
-The broker knows the committed offsets of its groups. The end of a partition is known to its leader: this broker itself,
-or another one, which is asked as by a consumer. The age comes from the batch of the first unread record: it is read
-from this broker's replica, or, without one, fetched, from up to `FETCHED_AT_ONCE` partitions at a time.
+The broker knows the committed offsets of its groups. A partition's leader knows its end: this broker, or another one,
+which is asked as a consumer would ask it. The age comes from the batch of the first unread record. The batch is read
+from this broker's replica; without a replica it is fetched, from up to `FETCHED_AT_ONCE` partitions at a time.
 
 The lag is computed only on request (`want`), and at most every `FRESH_MS`: a request gets the last known values, and
 never waits for another broker.
@@ -40,13 +40,14 @@ FRESH_MS: Final = 5_000
 REQUEST_TIMEOUT_MS: Final = 5_000
 PARTITIONS_IN_A_REQUEST: Final = 1_000
 FETCHED_AT_ONCE: Final = 64
-"""Batches fetched from other brokers in one look; a broker that has replicas of what its groups read fetches none."""
+"""The most batches fetched from other brokers in one look. A broker with replicas of all that its groups read fetches
+none."""
 _LABELS: Final = ("group", "topic", "partition")
 
 
 class PartitionLag(NamedTuple):
-    """The lag of one group in one partition. `end` is the high watermark, None where no leader has said; `oldest_ms` is
-    the timestamp of the batch that has the first unread record, None where there is none, or nobody has said."""
+    """The lag of one group in one partition. `end` is the high watermark, None if no leader has answered. `oldest_ms`
+    is the timestamp of the batch with the first unread record, None if there is none or it is unknown."""
 
     group: str
     topic_partition: TopicPartition
@@ -59,7 +60,7 @@ class PartitionLag(NamedTuple):
         return None if self.end is None else max(0, self.end - self.committed)
 
     def seconds(self, now_ms: int) -> float | None:
-        """None where it is not known; 0 for a group that has read everything."""
+        """The age of the first unread record; None if unknown, 0 for a group that has read everything."""
         if self.records == 0:
             return 0.0
         return None if self.oldest_ms is None else max(0, now_ms - self.oldest_ms) / 1000
@@ -71,20 +72,20 @@ class GroupLag:
     def __init__(self) -> None:
         self.known: tuple[PartitionLag, ...] = ()
         self.looked_ms: int | None = None
-        """When `known` was found out, monotonic."""
+        """When `known` was determined, on the monotonic clock."""
         self._broker: Broker | None = None
         self._peers: Peers | None = None
         self._tasks = Tasks(_failed)
         self._look: asyncio.Task[None] | None = None
         self._fetched: dict[tuple[TopicPartition, int], int] = {}
-        """Timestamps that were fetched; they never change."""
+        """Timestamps that were fetched, which never change."""
         self.metrics = (
             Metric(
                 "barnabas_group_lag_records",
                 Kind.GAUGE,
                 _LABELS,
                 "",
-                "Records that a group of this coordinator's has not committed.",
+                "Records that a group has not committed, by the group's coordinator.",
                 self._records,
             ),
             Metric(
@@ -92,7 +93,7 @@ class GroupLag:
                 Kind.GAUGE,
                 _LABELS,
                 "",
-                "The age of the first of those records; 0 where there is none.",
+                "The age of the first record that a group has not committed; 0 if there is none.",
                 self._seconds,
             ),
         )
@@ -114,7 +115,7 @@ class GroupLag:
             self._peers.close()
 
     def want(self) -> None:
-        """Begins a look, unless one is under way or what is known is fresh."""
+        """Starts a look, unless one is under way or `known` is fresh."""
         broker = self._broker
         if broker is None or (self._look is not None and not self._look.done()):
             return
@@ -136,7 +137,7 @@ class GroupLag:
                 yield (lag.group, lag.topic_partition.topic, str(lag.topic_partition.partition)), seconds
 
     async def look(self) -> None:
-        """Finds out anew what is `known`."""
+        """Determines `known` anew."""
         broker, turn = self._looking()
         committed = [
             PartitionLag(group.group_id, key, offset.committed.offset)
@@ -170,7 +171,7 @@ class GroupLag:
         return self._broker, self._broker.request_channel.long_requests.turns.next
 
     async def _ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where each ends for a consumer, of those whose leader answers."""
+        """The ends of partitions for a consumer, for partitions whose leader answers."""
         broker, turn = self._looking()
         ends: dict[TopicPartition, int] = {}
         by_leader: dict[int, list[TopicPartition]] = {}
@@ -194,12 +195,12 @@ class GroupLag:
         try:
             answer = await self._peers.send(leader, list_offsets_request(dict.fromkeys(partitions, LATEST)), lowest=1)
         except (OSError, WireError, PeerTooOld) as error:
-            logger.debug("broker %d does not say where its partitions end: %s", leader, error)
+            logger.debug("broker %d does not tell the ends of its partitions: %s", leader, error)
             return {}
         return {partition: listed.offset for partition, listed in read_list_offsets(answer).items() if not listed.error}
 
     def _stored_timestamp(self, topic_partition: TopicPartition, offset: int) -> int | None:
-        """The timestamp of the batch that has the record, None where no replica of this broker has it."""
+        """The timestamp of the record's batch; None if no replica of this broker has it."""
         broker, _ = self._looking()
         partition = broker.replicas.partition(topic_partition)
         log = None if partition is None else partition.log
@@ -208,13 +209,13 @@ class GroupLag:
         try:
             batch = log.segments.batch_at(max(offset, log.log_start_offset))
         except (OSError, CorruptBatch) as error:
-            # Whoever reads or cleans it says so, and does what has to be done.
+            # Readers and the cleaner report the fault, and handle it.
             logger.debug("%s at offset %d cannot be read: %s", topic_partition, offset, error)
             return None
         return None if batch is None or batch.base_timestamp == NO_TIMESTAMP else batch.base_timestamp
 
     async def _fetch(self, wanted: dict[tuple[TopicPartition, int], None]) -> None:
-        """Fetches timestamps of some of the records that no replica here has; the next look tells them."""
+        """Fetches timestamps of some of the records that no replica here has; the next look uses them."""
         assert self._peers is not None
         broker, turn = self._looking()
         self._fetched = {place: self._fetched[place] for place in wanted if place in self._fetched}
@@ -237,4 +238,4 @@ class GroupLag:
 
 
 def _failed(name: str, error: BaseException) -> None:
-    """The broker goes on without it; `Tasks` has told the log."""
+    """The broker goes on without it; `Tasks` has logged the error."""

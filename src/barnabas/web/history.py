@@ -33,22 +33,22 @@ from barnabas.wire.kernel import staying
 HISTORY_BYTES_MAX: Final = 4 * 1024 * 1024
 KEPT_MS: Final = 60 * 60 * 1000
 OVERHEAD_BYTES: Final = 128
-"""What Python's objects take for each change, or each pack of them, beside its text."""
+"""The memory of Python's objects for each change, or each pack of changes, besides its text."""
 PACKED: Final = 256
-"""Changes in a pack, which takes a millisecond and a tenth of their memory. The newest are not packed: whoever watches
-is told them again and again."""
+"""Changes in a pack. Packing takes a millisecond, and a pack a tenth of the memory. The newest changes are not packed:
+they are sent to each reader."""
 LINE: Final = ""
 _BETWEEN: Final = b",\n"
-"""Between two changes, and in none: JSON has no line's end in a text."""
+"""The separator of changes. No change contains it, as JSON escapes newlines in strings."""
 
 
 def broker_fact(address: str, rack: str | None, *, up: bool) -> dict[str, Any]:
-    """`address` is ``host:port``, or empty where nobody has said it."""
+    """`address` is ``host:port``, or empty if unknown."""
     return {"address": address, "rack": rack, "up": up}
 
 
 def registered_fact(info: BrokerInfo, *, up: bool) -> dict[str, Any]:
-    """Of a registration, which may name no endpoint."""
+    """The fact of a broker's registration, which may name no endpoint."""
     address = f"{info.endpoints[0].host}:{info.endpoints[0].port}" if info.endpoints else ""
     return broker_fact(address, info.rack, up=up)
 
@@ -58,7 +58,7 @@ def partition_fact(leader: int, leader_epoch: int, isr: Iterable[int], replicas:
 
 
 def leader_fact(high_watermark: int, log_end_offset: int, followers: Mapping[int, int]) -> dict[str, Any]:
-    """Offsets as the leader has them. `followers` are their log end offsets by broker; negative: not heard of yet."""
+    """A leader's offsets. `followers` has their log end offsets by broker; negative if not known yet."""
     behind = {str(follower): max(0, log_end_offset - end) for follower, end in followers.items() if end >= 0}
     offsets = {"role": "leader", "high_watermark": high_watermark, "log_end_offset": log_end_offset}
     return {**offsets, "behind": behind}
@@ -79,21 +79,22 @@ class _Pack(NamedTuple):
 
 
 class SeenHistory:
-    """See the module. `made_by` names the broker or the run that saw it."""
+    """The facts and their changes, as the module describes them. `made_by` names the broker or the run that recorded
+    them."""
 
     def __init__(
         self, made_by: str, now_ms: int, *, bytes_max: int = HISTORY_BYTES_MAX, kept_ms: int = KEPT_MS
     ) -> None:
         self.made_by = made_by
         self.facts: dict[str, Any] = {}
-        """As they are now."""
+        """The present facts."""
         self.written = 0
-        """How many changes there have been: a reader that counts along knows which are new."""
+        """The number of changes so far: a reader that counts as well knows which are new."""
         self.size = 0
         self.before_ms = now_ms
         self._before: dict[str, Any] = {}
         self._oldest: deque[tuple[int, bytes]] = deque()
-        """What is left of the oldest pack, of which some have been forgotten."""
+        """The remaining changes of the oldest pack, from which some have left the ring."""
         self._packs: deque[_Pack] = deque()
         self._newest: deque[tuple[int, bytes]] = deque()
         self._bytes_max = bytes_max
@@ -103,7 +104,7 @@ class SeenHistory:
         return len(self._oldest) + PACKED * len(self._packs) + len(self._newest)
 
     def note(self, ms: int, name: str, value: Any) -> None:
-        """Gives the fact this value, as JSON knows values, from now on; None takes it away."""
+        """Gives the fact this value, of a type that JSON has; None removes the fact."""
         if self.facts.get(name) == value:
             return
         if value is None:
@@ -155,7 +156,7 @@ class SeenHistory:
             self._before[name] = value
 
     def since(self, written: int) -> list[bytes]:
-        """The changes since there were `written` of them, each as JSON; as many of them as there still are."""
+        """The changes after the first `written` ones, each as JSON; older ones may have left the ring."""
         new = min(self.written - written, len(self))
         changes = [change for _, change in self._newest]
         if new > len(changes):
@@ -164,7 +165,7 @@ class SeenHistory:
         return changes[len(changes) - new :]
 
     def pieces(self) -> Iterator[bytes]:
-        """All of it as one JSON value, as it is when this is called: ``made_by``, ``written``, ``before_ms``,
+        """The whole history at the time of the call, as one JSON value: ``made_by``, ``written``, ``before_ms``,
         ``before`` (the facts then) and ``changes``."""
         head = {
             "made_by": self.made_by,

@@ -1,7 +1,7 @@
 """Lines of Prometheus' text, kept from one scrape to the next, since most of them do not change.
 
-The series of one lot are written together. Its names, labels and the places of its numbers are bytes that are made
-once; lines are written anew where a number changed.
+The series of one lot are written together. The lot's names, labels and the places of its numbers are bytes that are
+made once; only lines with changed numbers are written anew.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any, Final
 from barnabas.web.metrics import Kind
 
 KEPT_LINES: Final = 20_000
-"""Of 200 bytes, with what they are made of: a kind of request has 170 of them, a partition 11."""
+"""The most kept lines, of 200 bytes each with their parts: a kind of request has 170 of them, a partition 11."""
 FIRST_BUCKET: Final = 5
 LAST_BUCKET: Final = 25
-"""From 0.032 ms to 33.6 s: what is finer or longer is in the first bucket, or in the last."""
+"""The buckets go from 0.032 ms to 33.6 s; shorter times count in the first one, longer ones in the last."""
 BOUNDS: Final = tuple(f"{2**at / 1000:g}" for at in range(FIRST_BUCKET, LAST_BUCKET + 1))
 
 _escapes: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
 class Lines:
-    """What is told of one lot, under one or several names: only these and the numbers differ."""
+    """The lines of one lot under one or several names; only the names and the numbers differ."""
 
     __slots__ = ("_keeps", "_parts", "_told", "lot")
 
     def __init__(self, lot: Sequence[Any], parts: Iterable[str], *, keeps: bool) -> None:
-        """`parts` stand behind a name each, with what ``%`` takes for the number."""
+        """Each of `parts` follows a name; it contains a ``%`` format for the number."""
         self.lot = lot
         self._parts = [b"", *(part.encode() for part in parts)]
         self._keeps = keeps
@@ -38,7 +38,7 @@ class Lines:
         return len(self._parts)
 
     def told(self, name: str, numbers: Sequence[int | float], *, histogram: bool = False) -> bytes:
-        """A histogram's `numbers` are its buckets and the nanoseconds in all."""
+        """The text with these `numbers`. A histogram's numbers are its buckets and the sum in nanoseconds."""
         kept = self._told.get(name)
         if kept is not None and kept[0] == numbers:
             return kept[1]
@@ -49,7 +49,7 @@ class Lines:
 
 
 class KeptLines:
-    """The lines of a scrape, which has those of the one before to begin with."""
+    """The lines of a scrape, which starts with those of the scrape before."""
 
     def __init__(self) -> None:
         self._before: dict[Hashable, Lines] = {}
@@ -59,7 +59,7 @@ class KeptLines:
     def of(
         self, key: Hashable, lot: Sequence[Any], parts: Callable[[Sequence[Any]], Iterable[str]], names: int = 1
     ) -> Lines:
-        """The lines of `lot`, which is known by `key`."""
+        """The lines of `lot`, which `key` identifies."""
         lines = self._before.get(key)
         if lines is None or lines.lot != lot:
             lines = Lines(lot, parts(lot), keeps=self._room > 0)
@@ -69,11 +69,11 @@ class KeptLines:
         return lines
 
     def forget(self) -> None:
-        """Keeps nothing of the scrapes so far."""
+        """Drops the lines of all scrapes so far."""
         self._before, self._now, self._room = {}, {}, KEPT_LINES
 
     def end(self) -> None:
-        """Ends a scrape: what it did not tell is not kept."""
+        """Ends a scrape: lines that it did not use are dropped."""
         self._before, self._now, self._room = self._now, {}, KEPT_LINES
 
 
@@ -82,7 +82,7 @@ def head(name: str, kind: Kind, help_: str) -> str:
 
 
 def parts(kind: Kind, labels: tuple[str, ...], values: tuple[str | int, ...]) -> list[str]:
-    """What stands behind the name in each line of one series, with what ``%`` takes for its number."""
+    """The part after the name in each line of one series, with a ``%`` format for its number."""
     pairs = zip(labels, values, strict=True)
     # A label without a value is left out.
     inner = ",".join(f'{label}="{str(value).translate(_escapes)}"' for label, value in pairs if value != "")

@@ -1,4 +1,4 @@
-"""The lag of the broker's loop: a frequent timer measures how much later than due it is called."""
+"""The lag of the broker's loop: a frequent timer measures how late it is called."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LoopLag:
                 Kind.HISTOGRAM,
                 (),
                 "",
-                "How late the loop came to a timer: whatever arrives has to wait as long.",
+                "How late the loop calls a timer: requests that arrive wait as long.",
                 lambda broker: [((), self._late)],
             ),
         )

@@ -1,8 +1,8 @@
-"""The metrics of a broker: a table of names, of Kafka's names, and of how each is read at a scrape.
+"""The metrics of a broker: a table of names, of Kafka's names, and of the function that reads each at a scrape.
 
 A name is Kafka's MBean in the form that Prometheus' JMX exporter gives it: domain, type and name in lower case, with
 ``_`` between them; ``…PerSec`` is a counter, and ends in ``_total``. Barnabas' own metrics begin with ``barnabas_``.
-Nothing is kept here between two scrapes: a row reads plain integers that the broker has anyway.
+This module keeps nothing between two scrapes: a row reads plain integers that the broker has anyway.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Kind(Enum):
 
 
 class Total(NamedTuple):
-    """How often, and how much in all: what a summary without quantiles tells."""
+    """A count and a sum: the values of a summary without quantiles."""
 
     times: int
     amount: float
@@ -41,7 +41,7 @@ Reading = tuple[tuple[str, ...], Value]
 
 
 class Metric(NamedTuple):
-    """One name. `mbean` is Kafka's; empty where Kafka has none."""
+    """One metric. `mbean` is Kafka's name; empty if Kafka has none."""
 
     name: str
     kind: Kind
@@ -61,7 +61,7 @@ def name_of(mbean: str) -> str:
 
 
 def _row(kind: Kind, mbean: str, help_: str, read: Callable[[Broker], Any], labels: tuple[str, ...] = ()) -> Metric:
-    """A row whose `read` gives one value where it has no labels."""
+    """A row. Without labels `read` gives one value."""
     if labels:
         return Metric(name_of(mbean), kind, labels, mbean, help_, read)
     return Metric(name_of(mbean), kind, (), mbean, help_, lambda broker: [((), read(broker))])
@@ -114,7 +114,7 @@ REQUEST_METRICS: Final = (
     _row(
         Kind.COUNTER,
         f"{_REQUESTS}ErrorsPerSec",
-        "Error codes of answers, and of topics and partitions in them; NONE is among them.",
+        "Error codes of answers and of the topics and partitions in them, NONE included.",
         _errors,
         ("request", "error"),
     ),
@@ -122,12 +122,20 @@ REQUEST_METRICS: Final = (
     *(
         _row(Kind.HISTOGRAM, f"{_REQUESTS}{name}", help_, _request_times(part), _REQUEST)
         for name, part, help_ in (
-            ("RequestQueueTimeMs", "queue", "Until a request began, behind those that had to be answered before it."),
-            ("LocalTimeMs", "local", "Until a request was answered, or began to wait."),
-            ("RemoteTimeMs", "remote", "Waiting for followers, for records, for the controller."),
-            ("ThrottleTimeMs", "throttle", "How long a client was told to wait by its quota."),
-            ("ResponseQueueTimeMs", "response_queue", "From an answer until it was its turn to leave."),
-            ("ResponseSendTimeMs", "send", "Handing an answer to the kernel."),
+            (
+                "RequestQueueTimeMs",
+                "queue",
+                "From a request's arrival until its handling began: earlier requests of the connection come first.",
+            ),
+            ("LocalTimeMs", "local", "From the begin of handling until the answer, or until the request had to wait."),
+            ("RemoteTimeMs", "remote", "Time waited for followers, for records or for the controller."),
+            ("ThrottleTimeMs", "throttle", "How long a quota made a client wait."),
+            (
+                "ResponseQueueTimeMs",
+                "response_queue",
+                "From the answer until it could be sent: answers to earlier requests come first.",
+            ),
+            ("ResponseSendTimeMs", "send", "Time to hand an answer to the kernel."),
             ("TotalTimeMs", "total", "From a request's arrival until its answer was handed to the kernel."),
         )
     ),
@@ -158,15 +166,15 @@ REPLICA_METRICS: Final = (
     *(
         _row(Kind.GAUGE, f"{_REPLICAS}{name}", help_, read)
         for name, help_, read in (
-            ("PartitionCount", "Partitions that this broker has a replica of.", lambda b: len(b.replicas.partitions)),
+            ("PartitionCount", "Partitions of which this broker has a replica.", lambda b: len(b.replicas.partitions)),
             (
                 "OfflineReplicaCount",
-                "Replicas in log directories that failed.",
+                "Replicas in failed log directories.",
                 lambda b: len(b.replicas.offline_partitions),
             ),
             (
                 "ProducerIdCount",
-                "Idempotent producers that the logs remember.",
+                "Idempotent producers whose state the logs keep.",
                 lambda b: sum(log.producers.count for log in _logs(b)),
             ),
         )
@@ -174,22 +182,26 @@ REPLICA_METRICS: Final = (
     *(
         _row(Kind.COUNTER, f"{_REPLICAS}{name}", help_, read)
         for name, help_, read in (
-            ("IsrShrinksPerSec", "ISRs that lost a member.", lambda b: b.replicas.isr_shrinks),
-            ("IsrExpandsPerSec", "ISRs that won a member.", lambda b: b.replicas.isr_expands),
-            ("FailedIsrUpdatesPerSec", "Changes that the controller refused.", lambda b: b.replicas.failed_isr_updates),
+            ("IsrShrinksPerSec", "Shrinks of ISRs.", lambda b: b.replicas.isr_shrinks),
+            ("IsrExpandsPerSec", "Expansions of ISRs.", lambda b: b.replicas.isr_expands),
+            (
+                "FailedIsrUpdatesPerSec",
+                "Changes of ISRs that the controller refused.",
+                lambda b: b.replicas.failed_isr_updates,
+            ),
         )
     ),
     *(
         _row(Kind.GAUGE, f"{_PURGATORY}{name}", help_, _purgatories, ("delayedOperation",))
         for name, help_ in (
-            ("NumDelayedOperations", "Requests that wait."),
-            ("PurgatorySize", "The same: nothing that is complete stays in a purgatory."),
+            ("NumDelayedOperations", "Requests that wait in the purgatory."),
+            ("PurgatorySize", "Equal to NumDelayedOperations: a completed request leaves the purgatory at once."),
         )
     ),
     _row(
         Kind.GAUGE,
         "kafka.server:type=ReplicaFetcherManager,name=FailedPartitionsCount",
-        "Followed partitions that cannot be copied.",
+        "Partitions that this broker follows and cannot copy, as an error stopped their fetcher.",
         lambda b: len(b.replicas.fetchers.failed_partitions),
     ),
     _row(
@@ -207,7 +219,7 @@ REPLICA_METRICS: Final = (
     _row(
         Kind.COUNTER,
         "kafka.server:type=FetchSessionCache,name=IncrementalFetchSessionEvictionsPerSec",
-        "Fetch sessions that made way for others.",
+        "Fetch sessions that were evicted for new ones.",
         lambda b: b.replicas.fetch_sessions.evictions,
     ),
 )
@@ -239,13 +251,13 @@ LOG_METRICS: Final = (
     _row(
         Kind.GAUGE,
         "kafka.log:type=LogManager,name=OfflineLogDirectoryCount",
-        "Log directories that failed.",
+        "Failed log directories.",
         lambda b: len(b.log_dirs.offline_paths),
     ),
     _row(
         Kind.GAUGE,
         "kafka.log:type=LogManager,name=LogDirectoryOffline",
-        "1 for a log directory that failed.",
+        "1 for a failed log directory.",
         _by_directory(lambda b, path: int(not b.log_dirs.is_online(path))),
         _DIRECTORY,
     ),
@@ -259,7 +271,7 @@ LOG_METRICS: Final = (
     _row(
         Kind.GAUGE,
         "kafka.log:type=LogCleanerManager,name=uncleanable-bytes",
-        "Bytes of those logs.",
+        "Bytes of the logs that cannot be compacted.",
         _by_directory(lambda b, path: sum(log.size for log in _uncleanable(b, path))),
         _DIRECTORY,
     ),
@@ -274,7 +286,7 @@ _RATES: Final = {state: state.name for state in ControllerState if state not in 
     ControllerState.BrokerChange: "LeaderElection",
     ControllerState.AlterPartitionReassignment: "PartitionReassignment",
 }
-"""Kafka's names of its timers, by the state that the events have (``ControllerState.rateAndTimeMetricName``)."""
+"""Kafka's names of timers, by the state of the timed events (``ControllerState.rateAndTimeMetricName``)."""
 
 
 def _event_times(state: ControllerState) -> Callable[[Broker], Total]:
@@ -291,7 +303,7 @@ def _queue_times(broker: Broker) -> Total:
 
 
 def _of_reign(read: Callable[[Reign], int]) -> Callable[[Broker], int]:
-    """0 on a broker that is not the controller, as in Kafka."""
+    """Reads a value of the controller; 0 on other brokers, as in Kafka."""
 
     def reading(broker: Broker) -> int:
         reign = broker.controller.reign
@@ -323,10 +335,14 @@ CONTROLLER_METRICS: Final = (
     *(
         _row(Kind.GAUGE, f"{_CONTROLLER}{name}", help_, read)
         for name, help_, read in (
-            ("ActiveControllerCount", "1 on the controller.", lambda b: int(b.controller.is_active)),
+            (
+                "ActiveControllerCount",
+                "1 on the controller, 0 on other brokers.",
+                lambda b: int(b.controller.is_active),
+            ),
             (
                 "ControllerState",
-                "What the controller is about: the number of Kafka's ControllerState.",
+                "The number of Kafka's ControllerState, for the event that the controller handles.",
                 lambda b: b.controller.event_manager.state.value,
             ),
             (
@@ -347,7 +363,7 @@ CONTROLLER_METRICS: Final = (
             ),
             (
                 "PreferredReplicaImbalanceCount",
-                "Partitions that are not led by their preferred replica.",
+                "Partitions whose leader is not the preferred replica.",
                 _of_reign(lambda r: r.context.preferred_replica_imbalance_count()),
             ),
             (
@@ -362,7 +378,7 @@ CONTROLLER_METRICS: Final = (
             ),
             (
                 "ReplicasToDeleteCount",
-                "Replicas that are to be deleted.",
+                "Replicas that will be deleted.",
                 _of_reign(lambda r: _replicas_to_delete(r, ineligible=False)),
             ),
             (
@@ -372,7 +388,7 @@ CONTROLLER_METRICS: Final = (
             ),
             (
                 "ZkMigrationState",
-                "4 (ZK): this controller reigns by ZooKeeper; how far a migration is, KRaft's controllers tell.",
+                "Always 4 (ZK): this controller works by ZooKeeper. KRaft's controllers show a migration's state.",
                 lambda _: 4,
             ),
         )
@@ -389,19 +405,19 @@ CONTROLLER_METRICS: Final = (
     _row(
         Kind.COUNTER,
         f"{_STATS}UncleanLeaderElectionsPerSec",
-        "Elections of a leader outside of the ISR, which may have lost records.",
+        "Elections of a leader outside of the ISR, which may lose records.",
         lambda b: b.controller.unclean_leader_elections,
     ),
     _row(
         Kind.GAUGE,
         "kafka.controller:type=ControllerEventManager,name=EventQueueSize",
-        "Events that wait.",
+        "Events that wait in the controller's queue.",
         lambda b: b.controller.event_manager.event_queue_size,
     ),
     _row(
         Kind.SUMMARY,
         "kafka.controller:type=ControllerEventManager,name=EventQueueTimeMs",
-        "How long events waited for their turn.",
+        "How long events waited in the controller's queue.",
         _queue_times,
     ),
     _row(
@@ -413,7 +429,7 @@ CONTROLLER_METRICS: Final = (
     _row(
         Kind.GAUGE,
         "kafka.controller:type=ControllerChannelManager,name=QueueSize",
-        "The same, by broker.",
+        "Requests that wait to be sent, by broker.",
         _channel_queues,
         ("broker_id",),
     ),
@@ -423,9 +439,7 @@ CONTROLLER_METRICS: Final = (
         "The controller as this broker knows it; -1 for none.",
         lambda b: b.controller.active_controller_id,
     ),
-    _own(
-        Kind.GAUGE, "controller_epoch", "The epoch of this broker's reign; 0 on others.", lambda b: b.controller.epoch
-    ),
+    _own(Kind.GAUGE, "controller_epoch", "The controller's epoch; 0 on other brokers.", lambda b: b.controller.epoch),
 )
 
 # Groups, ZooKeeper, connections, the process
@@ -470,13 +484,13 @@ OTHER_METRICS: Final = (
         lambda b: sum(len(part.groups) for part in b.groups.owned),
     ),
     *(
-        _row(Kind.GAUGE, f"{_GROUPS}NumGroups{state.value}", f"Those in the state {state.value}.", _groups_in(state))
+        _row(Kind.GAUGE, f"{_GROUPS}NumGroups{state.value}", f"Groups in the state {state.value}.", _groups_in(state))
         for state in GroupState
     ),
     _row(
         Kind.GAUGE,
         f"{_GROUPS}NumOffsets",
-        "Committed offsets of those groups.",
+        "Committed offsets of the groups that this broker coordinates.",
         lambda b: sum(len(group.offsets.committed) for part in b.groups.owned for group in part.groups.values()),
     ),
     Metric(
@@ -498,13 +512,13 @@ OTHER_METRICS: Final = (
         Kind.GAUGE,
         ("clusterid",),
         "kafka.server:type=KafkaServer,name=ClusterId",
-        "1, with the cluster's id.",
+        "Always 1; the label is the cluster's id.",
         lambda b: [((b.cluster_id,), 1)],
     ),
     _row(
         Kind.GAUGE,
         "kafka.server:type=SessionExpireListener,name=SessionState",
-        "1 for the state that the ZooKeeper session is in.",
+        "1 for the present state of the ZooKeeper session.",
         _session_states,
         ("state",),
     ),
@@ -529,16 +543,14 @@ OTHER_METRICS: Final = (
     _row(
         Kind.SUMMARY,
         "kafka.server:type=ZooKeeperClientMetrics,name=ZooKeeperRequestLatencyMs",
-        "Requests to ZooKeeper, from sent to answered.",
+        "Requests to ZooKeeper, and their time from sending to the answer.",
         lambda b: Total(b.zookeeper_status()["requests"], b.zookeeper_status()["latency_total_ms"]),
     ),
-    _own(
-        Kind.COUNTER, "unreadable", "What was stored, could not be read, and was passed over.", _unreadable, ("kind",)
-    ),
+    _own(Kind.COUNTER, "unreadable", "Stored entries that could not be read and were skipped.", _unreadable, ("kind",)),
     _row(
         Kind.GAUGE,
         "kafka.network:type=SocketServer,name=MemoryPoolUsed",
-        "Bytes of requests that have been announced and have not begun.",
+        "Bytes of requests that have begun to arrive and are not handled yet.",
         lambda b: b.request_channel.memory.held,
     ),
 )

@@ -1,4 +1,5 @@
-"""A broker's metrics by OpenTelemetry's protocol (OTLP over HTTP): the series that Prometheus reads, under its names.
+"""Sends a broker's metrics by OpenTelemetry's protocol (OTLP over HTTP): the same series as for Prometheus, under the
+same names.
 
 The series are read on the broker's loop, in the slices of a scrape, and made into requests of at most `POINTS_AT_ONCE`
 data points. OpenTelemetry's own exporter sends each request; it blocks, so it runs in a thread, which sees only these
@@ -57,7 +58,7 @@ ENDPOINT_KEY: Final = "barnabas.opentelemetry.endpoint"
 METRICS_PATH: Final = "/v1/metrics"
 POINTS_AT_ONCE: Final = 500
 SWITCH_INTERVAL_S: Final = 0.001
-"""The loop has the interpreter back within this time while a request is encoded beside it; Python's own is 5 ms."""
+"""While a thread encodes a request, the loop gets the interpreter back within this time; Python's default is 5 ms."""
 BOUNDS_MS: Final = [2**at / 1000 for at in range(FIRST_BUCKET, LAST_BUCKET + 1)]
 _SCOPE: Final = InstrumentationScope("barnabas")
 
@@ -65,7 +66,7 @@ Point = NumberDataPoint | HistogramDataPoint
 
 
 def url_of(endpoint: str) -> str:
-    """A collector's address with the path of metrics where it has none. Raises `ConfigError`."""
+    """A collector's address; the path of metrics is added if it has none. Raises `ConfigError`."""
     parts = urlsplit(endpoint)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"Invalid value {endpoint!r} for configuration {ENDPOINT_KEY}: it takes http://host:port.")
@@ -73,8 +74,8 @@ def url_of(endpoint: str) -> str:
 
 
 class OtlpSender:
-    """Sends `table` and what is told of topics and partitions every `interval_s`, from `start` to `close`. `endpoint`
-    may be empty: then it is the one of the environment. Raises `ConfigError`."""
+    """Sends `table` and the metrics of topics and partitions every `interval_s`, from `start` to `close`. If `endpoint`
+    is empty, the environment's is used. Raises `ConfigError`."""
 
     def __init__(self, broker: Broker, table: Table, endpoint: str, interval_s: float) -> None:
         self._broker = broker
@@ -106,7 +107,8 @@ class OtlpSender:
             await self.send()
 
     async def send(self) -> None:
-        """All of it once, or up to what the collector does not take: the exporter's log says why."""
+        """Sends all metrics once; stops at a request that the collector refuses, for which the exporter logs the
+        reason."""
         self._table.group_lag.want()
         loop = asyncio.get_running_loop()
         async for families in _in_requests(self._families()):
@@ -116,7 +118,7 @@ class OtlpSender:
                 return
 
     async def _families(self) -> AsyncIterator[Family]:
-        """Each of at most `POINTS_AT_ONCE` points, so that one with more comes in parts."""
+        """Families of at most `POINTS_AT_ONCE` points; a larger one is divided."""
         broker, turn = self._broker, self._broker.request_channel.long_requests.turns.next
         series = Series(broker.config.number(SERIES_KEY))
         now_ns = broker.runtime.clock.now_ms() * 1_000_000
@@ -193,7 +195,7 @@ def _distribution(
     counts: list[int],
     bounds: list[float],
 ) -> HistogramDataPoint:
-    # The least and the greatest are optional in the protocol, and not known.
+    # Minimum and maximum are optional in the protocol, and not known here.
     unknown: float = None  # type: ignore[assignment]
     return HistogramDataPoint(attributes, began_ns, now_ns, count, total, counts, bounds, unknown, unknown)
 
@@ -227,4 +229,4 @@ async def _in_requests(families: AsyncIterator[Family]) -> AsyncIterator[list[Fa
 
 
 def _failed(name: str, error: BaseException) -> None:
-    """The broker goes on without it; `Tasks` has told the log."""
+    """The broker goes on without it; `Tasks` has logged the error."""

@@ -1,7 +1,7 @@
-"""The data of the view's pages beside the picture: one value for each page, each of bounded size.
+"""The data of the view's pages besides the picture: one value of bounded size for each page.
 
-Lists are answered in parts: ``from`` is the first wanted item and ``limit`` their number, ``q`` a text that the name
-must contain; ``total`` counts all. Long answers are made in slices, between which the broker does its other work.
+Lists are answered in parts: ``from`` is the first wanted item, ``limit`` the number of items, ``q`` a text that the
+name must contain; ``total`` counts all. Long answers are made in slices; between slices the broker does its other work.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ LIMIT: Final = 100
 LIMIT_MAX: Final = 1_000
 MESSAGES_MAX: Final = 200
 MESSAGE_BYTES_MAX: Final = 64 * 1024
-"""How much is shown of a key, a value or a header; the rest is cut off."""
+"""The most bytes shown of a key, a value or a header; the rest is cut off."""
 SHOWN_BYTES_MAX: Final = 1024 * 1024
-"""All keys and values in one answer, which is kept until it is read."""
+"""The most bytes of all keys and values in one answer, which is kept in memory until it is read."""
 READ_BYTES: Final = 1024 * 1024
 SEARCHED_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Of records, unpacked, in one search by key; the answer says where to go on."""
+"""The most uncompressed bytes of records in one search by key; the answer tells where to go on."""
 RECORD_BYTES: Final = 100
-"""What it costs to look at any record, in bytes of a larger one."""
+"""The fixed cost of looking at a record, in bytes of record."""
 ASSIGNMENT_BYTES_MAX: Final = 64 * 1024
-"""Of a member's assignment that is read: some ten thousand partitions."""
+"""The most bytes that are read of a member's assignment: some ten thousand partitions."""
 SECRETS: Final = ("/config/users", "/delegation_token/tokens", "/config/brokers", "/config/clients")
-"""The znodes below which there may be credentials."""
+"""The znodes below which credentials may be stored."""
 ZNODE_BYTES_MAX: Final = 64 * 1024
 
 
@@ -59,12 +59,12 @@ def _number(query: Query, name: str, default: int, low: int, high: int) -> int:
     except ValueError:
         raise NotSeen(400, f"{name}={text} is not a whole number") from None
     if not low <= number <= high:
-        raise NotSeen(400, f"{name}={text} is not within {low} and {high}")
+        raise NotSeen(400, f"{name}={text} is not between {low} and {high}")
     return number
 
 
 def _part(names: Iterable[str], query: Query) -> tuple[list[str], dict[str, Any]]:
-    """The names that are wanted, in their order, and which part of all they are."""
+    """The wanted part of the names, in their order, and its place among all."""
     wanted = query.get("q", "").lower()
     found = sorted(name for name in names if wanted in name.lower())
     first = _number(query, "from", 0, 0, 10_000_000)
@@ -76,7 +76,7 @@ def _part(names: Iterable[str], query: Query) -> tuple[list[str], dict[str, Any]
 
 
 async def topics(broker: Broker, query: Query) -> dict[str, Any]:
-    """Topics with their health; of ``topic`` its partitions."""
+    """Topics with their health; with ``topic`` its partitions."""
     image = broker.metadata.image
     wanted = query.get("topic")
     if wanted is not None:
@@ -127,8 +127,8 @@ def _log(broker: Broker, topic_partition: TopicPartition) -> Log | None:
 
 
 async def messages(broker: Broker, query: Query) -> dict[str, Any]:
-    """Records of a replica that this broker has: from ``offset``, from the time ``at`` (milliseconds), or the last
-    ones; only those with ``key`` where that is given. Bytes are told in base64."""
+    """Records of a replica on this broker: from ``offset`` on, from the time ``at`` (milliseconds) on, or the last
+    ones; with ``key`` only records with that key. Bytes are in base64."""
     key = TopicPartition(query.get("topic", ""), _number(query, "partition", 0, 0, 2**31 - 1))
     log = _log(broker, key)
     if log is None:
@@ -202,7 +202,7 @@ def _read(log: Log, offset: int, end: int) -> bytes:
 
 
 def _records(data: bytes) -> Iterator[Record | None]:
-    """The records of all batches but control batches, which are no messages; None where others may go on."""
+    """The records of all batches except control batches. None marks a point at which the loop may do other work."""
     try:
         for header, first, last in batches(data):
             if not header.is_control:
@@ -234,7 +234,7 @@ def _shown(data: bytes | None) -> str | None:
 
 
 async def groups(broker: Broker, query: Query, lag: GroupLag) -> dict[str, Any]:
-    """The groups that this broker coordinates; of ``group`` its members, and its lag by partition."""
+    """The groups that this broker coordinates; with ``group`` its members, and its lag by partition."""
     lag.want()
     found = {
         name: group for part in broker.groups.owned for name, group in part.groups.items() if group.state is not DEAD
@@ -312,7 +312,8 @@ def _other_coordinators(broker: Broker) -> list[int]:
 
 
 async def transactions(broker: Broker, query: Query) -> dict[str, Any]:
-    """The transactional ids that this broker coordinates, and the idempotent producers that its replicas remember."""
+    """The transactional ids that this broker coordinates, and the idempotent producers whose state its replicas
+    keep."""
     coordinator = broker.transactions.coordinator
     try:
         _, listings = coordinator.list_transactions()
@@ -337,7 +338,7 @@ async def transactions(broker: Broker, query: Query) -> dict[str, Any]:
 
 
 async def _producers(broker: Broker) -> list[dict[str, Any]]:
-    """Those that wrote last, the newest first."""
+    """The producers that wrote last, the newest first."""
     found: list[dict[str, Any]] = []
     for at, (key, log) in enumerate(list(broker.log_dirs.logs.items()), 1):
         for entry in list(log.producers.entries.values())[:LIMIT]:
@@ -359,19 +360,19 @@ async def _producers(broker: Broker) -> list[dict[str, Any]]:
 
 
 async def znodes(broker: Broker, query: Query) -> dict[str, Any]:
-    """One znode of ``path``: what it holds, and the names below it."""
+    """The znode at ``path``: its data, and the names of its children."""
     path = query.get("path", "/")
     try:
         data, stat, children = await broker.znode(path)
     except ZooKeeperError as error:
         raise NotSeen(404, f"{path} cannot be read: {type(error).__name__}") from None
     except ValueError as error:
-        raise NotSeen(400, f"{path} is no path: {error}") from None
+        raise NotSeen(400, f"{path} is not a path: {error}") from None
     names, part = _part(children, query)
     secret = any(path == prefix or path.startswith(f"{prefix}/") for prefix in SECRETS)
     told = {"path": path, **part, "children": names, "stat": _stat(stat)}
     if secret and data:
-        return {**told, "data": None, "hidden": f"{len(data)} bytes that may have a secret in them"}
+        return {**told, "data": None, "hidden": f"{len(data)} bytes that may contain a secret"}
     return {**told, "data": None if data is None else data[:ZNODE_BYTES_MAX].decode(errors="replace")}
 
 
@@ -390,8 +391,8 @@ def _stat(stat: Stat) -> dict[str, Any]:
 
 
 async def configurations(broker: Broker, query: Query) -> dict[str, Any]:
-    """This broker's keys, or those of ``topic``: value, default, where the value is from; ``changed=1``: only those
-    that somebody set."""
+    """The configuration of this broker or of ``topic``: value, default, and the value's source; with ``changed=1`` only
+    entries that were set."""
     topic = query.get("topic")
     if topic:
         if topic not in broker.metadata.image.topics:
@@ -433,4 +434,4 @@ PAGES: Final[dict[str, Page]] = {
     "/znodes": znodes,
     "/configurations": configurations,
 }
-"""What answers each path, beside ``/groups``, which needs the lag as well."""
+"""The function that answers each path, except ``/groups``, which also needs the lag."""

@@ -1,4 +1,5 @@
-"""The metrics of topics and partitions: all values of a partition are read together, since there may be ten thousand.
+"""The metrics of topics and partitions: all values of a partition are read together, since there may be ten thousand
+partitions.
 
 `barnabas.web.exposition` goes over the partitions once, and makes a column of values for each name.
 """
@@ -17,7 +18,8 @@ from barnabas.web.metrics import Kind, name_of
 
 
 class TopicMetric(NamedTuple):
-    """What `Traffic` has `counted`, for all topics together (without a label) and, `by_topic`, for each of them."""
+    """A count of `Traffic`, named `counted`: for all topics together (without a label) and, with `by_topic`, for each
+    of them."""
 
     name: str
     mbean: str
@@ -32,7 +34,7 @@ class TopicMetric(NamedTuple):
 
 
 class PartitionMetric(NamedTuple):
-    """One name with a value for each partition, in its place in `PartitionValues`."""
+    """One name with a value for each partition, at the same place as in `PartitionValues`."""
 
     name: str
     mbean: str
@@ -42,7 +44,7 @@ class PartitionMetric(NamedTuple):
 
 
 class PartitionValues(NamedTuple):
-    """What is read of one partition, all together; what only a leader knows is 0 on others."""
+    """All values of one partition; those that only a leader knows are 0 on followers."""
 
     under_replicated: int
     under_min_isr: int
@@ -55,13 +57,13 @@ class PartitionValues(NamedTuple):
     segments: int
     size: int
     lag: int | None
-    """How many records a follower lacks; None for a replica that follows nobody."""
+    """The number of records that a follower lacks; None for a replica that follows no leader."""
     leads: bool
     reassigning: bool
 
 
 class PartitionTotal(NamedTuple):
-    """One name with one value, of all partitions."""
+    """One name with one value for all partitions together."""
 
     name: str
     mbean: str
@@ -78,27 +80,35 @@ TOPIC_METRICS: Final = (
     *(
         TopicMetric(name_of(_TOPICS + name), _TOPICS + name, help_, count)
         for name, count, help_ in (
-            ("MessagesInPerSec", "records_in", "Records that were appended by producers; all topics have no label."),
-            ("BytesInPerSec", "bytes_in", "Bytes that were appended by producers."),
-            ("BytesOutPerSec", "bytes_out", "Bytes that consumers were sent."),
+            ("MessagesInPerSec", "records_in", "Records appended by producers; the value of all topics has no label."),
+            ("BytesInPerSec", "bytes_in", "Bytes appended by producers."),
+            ("BytesOutPerSec", "bytes_out", "Bytes sent to consumers."),
             ("BytesRejectedPerSec", "bytes_rejected", "Bytes of batches that were too large."),
-            ("TotalProduceRequestsPerSec", "produces", "Appends to partitions that producers asked for."),
-            ("FailedProduceRequestsPerSec", "failed_produces", "Those that failed by no fault of the client's."),
-            ("TotalFetchRequestsPerSec", "fetches", "Reads of partitions that were answered."),
-            ("FailedFetchRequestsPerSec", "failed_fetches", "Those that failed by no fault of the client's."),
+            ("TotalProduceRequestsPerSec", "produces", "Appends to partitions that producers requested."),
+            (
+                "FailedProduceRequestsPerSec",
+                "failed_produces",
+                "Appends that failed for a reason other than a wrong request.",
+            ),
+            ("TotalFetchRequestsPerSec", "fetches", "Reads of partitions that were requested."),
+            (
+                "FailedFetchRequestsPerSec",
+                "failed_fetches",
+                "Reads that failed for a reason other than a wrong request.",
+            ),
         )
     ),
     *(
         TopicMetric(name_of(_TOPICS + name), _TOPICS + name, help_, count, by_topic=False)
         for name, count, help_ in (
-            ("ReplicationBytesInPerSec", "replication_bytes_in", "Bytes that were copied from leaders."),
-            ("ReplicationBytesOutPerSec", "replication_bytes_out", "Bytes that followers were sent."),
+            ("ReplicationBytesInPerSec", "replication_bytes_in", "Bytes copied from leaders."),
+            ("ReplicationBytesOutPerSec", "replication_bytes_out", "Bytes sent to followers."),
         )
     ),
 )
 
 topic_values: Final[Callable[[Traffic], tuple[int, ...]]] = attrgetter(*(metric.counted for metric in TOPIC_METRICS))
-"""All of them, in their places."""
+"""All counts of a `Traffic`, in the order of `TOPIC_METRICS`."""
 
 _REPLICAS: Final = "kafka.server:type=ReplicaManager,name="
 _PARTITION: Final = "kafka.cluster:type=Partition,name="
@@ -107,14 +117,17 @@ _LOG: Final = "kafka.log:type=Log,name="
 PARTITION_METRICS: Final = tuple(
     PartitionMetric(name_of(mbean), mbean, help_)
     for mbean, help_ in (
-        (f"{_PARTITION}UnderReplicated", "1 where the ISR has less members than there are replicas (leader)."),
-        (f"{_PARTITION}UnderMinIsr", "1 where the ISR is below min.insync.replicas (leader)."),
-        (f"{_PARTITION}AtMinIsr", "1 where it has just as many (leader)."),
-        (f"{_PARTITION}InSyncReplicasCount", "Members of the ISR (leader)."),
-        (f"{_PARTITION}ReplicasCount", "Replicas (leader)."),
+        (
+            f"{_PARTITION}UnderReplicated",
+            "1 if the ISR has fewer members than the partition has replicas (on the leader).",
+        ),
+        (f"{_PARTITION}UnderMinIsr", "1 if the ISR is below min.insync.replicas (on the leader)."),
+        (f"{_PARTITION}AtMinIsr", "1 if the ISR has exactly min.insync.replicas members (on the leader)."),
+        (f"{_PARTITION}InSyncReplicasCount", "Members of the ISR (on the leader)."),
+        (f"{_PARTITION}ReplicasCount", "Replicas (on the leader)."),
         (f"{_PARTITION}LastStableOffsetLag", "Records above the last stable offset and below the high watermark."),
-        (f"{_LOG}LogStartOffset", "Where the log starts."),
-        (f"{_LOG}LogEndOffset", "Where the log ends."),
+        (f"{_LOG}LogStartOffset", "The log's first offset."),
+        (f"{_LOG}LogEndOffset", "The offset of the log's next record."),
         (f"{_LOG}NumLogSegments", "Segments."),
         (f"{_LOG}Size", "Bytes of all segments."),
         ("kafka.server:type=FetcherLagMetrics,name=ConsumerLag", "Records that this follower lacks."),
@@ -132,27 +145,27 @@ PARTITION_TOTALS: Final = tuple(
         ),
         (
             f"{_REPLICAS}UnderReplicatedPartitions",
-            "Led partitions whose ISR has less members than there are replicas.",
+            "Partitions that this broker leads and whose ISR has fewer members than replicas.",
             lambda rows: sum([row.under_replicated and not row.reassigning for row in rows]),
         ),
         (
             f"{_REPLICAS}UnderMinIsrPartitionCount",
-            "Led partitions that take no produce with acks=all: the ISR is below min.insync.replicas.",
+            "Partitions that this broker leads and that refuse acks=all, as their ISR is below min.insync.replicas.",
             lambda rows: sum([row.under_min_isr for row in rows]),
         ),
         (
             f"{_REPLICAS}AtMinIsrPartitionCount",
-            "Led partitions that lose acks=all with the next member of the ISR.",
+            "Partitions that this broker leads and that will refuse acks=all if their ISR loses one more member.",
             lambda rows: sum([row.at_min_isr for row in rows]),
         ),
         (
             f"{_REPLICAS}ReassigningPartitions",
-            "Led partitions that are being moved.",
+            "Partitions that this broker leads and that are being reassigned.",
             lambda rows: sum([row.leads and row.reassigning for row in rows]),
         ),
         (
             "kafka.server:type=ReplicaFetcherManager,name=MaxLag",
-            "By how many records the farthest of this broker's followers is behind.",
+            "The most records that one of this broker's followed partitions is behind its leader.",
             lambda rows: max([row.lag or 0 for row in rows], default=0),
         ),
     )
@@ -160,7 +173,7 @@ PARTITION_TOTALS: Final = tuple(
 
 
 def partition_values(broker: Broker, partition: Partition, log: Log) -> PartitionValues:
-    """In one piece: there may be ten thousand partitions, and a call for each value costs more than the values."""
+    """Reads all values at once: with ten thousand partitions, a call for each value costs more than the values."""
     leads = partition.is_leader
     in_sync = replicas = minimum = 0
     lag = None

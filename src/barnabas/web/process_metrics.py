@@ -16,7 +16,7 @@ def _metric(kind: Kind, name: str, help_: str, read: Callable[[], float]) -> Met
     def readings(_: Broker) -> Iterator[Reading]:
         try:
             yield (), read()
-        except OSError:  # this system does not tell
+        except OSError:  # this system has no such figures
             return
 
     return Metric(f"process_{name}", kind, (), "", help_, readings)

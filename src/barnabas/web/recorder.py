@@ -1,8 +1,8 @@
 """Looks at a broker four times a second, and writes its changes into the history.
 
-The cluster's image is replaced as a whole and shares its unchanged parts, so that a look at a quiet cluster costs
-nothing. Offsets are read less often if many of them move, since an hour has to fit into the ring, or if there are many
-partitions.
+The cluster's image is replaced as a whole and shares its unchanged parts, so a look at a quiet cluster costs nothing.
+Offsets are read less often if many of them change, since an hour of changes must fit into the ring, or if there are
+many partitions.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from barnabas.web.history import SeenHistory, leader_fact, partition_fact, regis
 LOOK_INTERVAL_S: Final = 0.25
 OFFSETS_INTERVAL_MS: Final = 1_000
 OFFSETS_A_SECOND: Final = 20
-"""Partitions whose offsets are written, on average: an hour of that is a megabyte, a quarter of the ring."""
+"""Partitions whose offsets are written per second, on average: an hour of them is a megabyte, a quarter of the ring."""
 OFFSETS_LOOKED_AT_A_SECOND: Final = 2_000
-"""Partitions that are looked at, on average, where nothing moves: a broker with 10,000 idle ones spends less on it."""
+"""Partitions that are looked at per second, on average, while no offset changes. It limits the cost for a broker with
+10,000 idle partitions."""
 LAGS_MAX: Final = 1_000
-"""How many groups' lag is written."""
+"""The most groups whose lag is written."""
 
 
 class BrokerRecorder:
-    """Writes what it sees of `broker` into `history`. `changed` is called behind each look that saw something."""
+    """Records the changes of `broker` in `history`. Calls `changed` after each look that found a change."""
 
     def __init__(self, broker: Broker, history: SeenHistory, lag: GroupLag, changed: Callable[[], None]) -> None:
         self.history = history
@@ -93,7 +94,7 @@ class BrokerRecorder:
         self._channels = set(waiting)
 
     async def _look_at_image(self, ms: int) -> None:
-        """What the controller told this broker since the last look."""
+        """Records the changes of metadata that the controller sent since the last look."""
         before, image, history = self._image, self._broker.metadata.image, self.history
         self._image = image
         for broker_id, info in image.brokers.items():
@@ -122,7 +123,7 @@ class BrokerRecorder:
                     self._offsets.pop(TopicPartition(name, number), None)
 
     async def _look_at_offsets(self, ms: int) -> tuple[int, int]:
-        """Returns how many there are, and how many of them have moved."""
+        """Records changed offsets. Returns the number of partitions, and how many of them have changed."""
         at = moved = 0
         for at, partition in enumerate(self._broker.replicas.partitions, 1):
             seen = _offsets(partition)
@@ -153,7 +154,7 @@ class BrokerRecorder:
 
 
 def _offsets(partition: Partition) -> tuple[int, ...]:
-    """What moves of a partition, to be compared; empty where there is no log."""
+    """A partition's changing values, for comparison; empty if it has no log."""
     log = partition.log
     if log is None:
         return ()

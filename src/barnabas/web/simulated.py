@@ -1,6 +1,6 @@
-"""A simulated run as a history, so that the view shows it as it shows a living cluster.
+"""Converts a simulated run to a history, which the view shows like that of a running cluster.
 
-The simulator sees every broker, so followers' lag is computed from their own logs, not from their leaders' knowledge.
+The simulator sees every broker, so it computes followers' lag from their own logs, not from their leaders' knowledge.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FACTS: Final = (
     Happening.STATE,
     Happening.DELETED,
 )
-"""What is told by facts; anything else is a line."""
+"""The events that facts show; any other becomes a line."""
 _ALL_OF_IT_MS: Final = 2**53
 
 
@@ -59,7 +59,7 @@ def history_of(trace: Iterable[Event], made_by: str) -> SeenHistory:
 
 
 def _note_offsets(history: SeenHistory, ms: int, picture: Picture, partition: str) -> None:
-    """As the partition's leader has them, while it is one."""
+    """The offsets that the partition's leader has, while there is a leader."""
     known = picture.partitions.get(partition)
     leader = None if known is None else picture.replicas.get((f"broker-{known.leader}", partition))
     if known is None or leader is None:

@@ -1,4 +1,4 @@
-"""The whole table of one broker's metrics: its own counters, and measurements that only an admin endpoint needs."""
+"""All metrics of one broker: its own counters, and measurements that only an admin endpoint needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from barnabas.web.process_metrics import PROCESS_METRICS
 
 
 class Table:
-    """Measures from `start` to `stop`. Metrics of topics and partitions are beside it: see `partition_metrics`."""
+    """Measures from `start` to `stop`. It does not have the metrics of topics and partitions: see
+    `partition_metrics`."""
 
     def __init__(self) -> None:
         self._loop_lag = LoopLag()

@@ -1,4 +1,4 @@
-"""The state of one broker as plain values: the answers of the admin endpoint, from which a web page is drawn."""
+"""The state of one broker as plain values: the admin endpoint's answers, from which the web page is drawn."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Query = Mapping[str, str]
 
 
 class NotSeen(Exception):
-    """There is nothing to show; the text says why, `status` is HTTP's."""
+    """There is nothing to show. The text tells why; `status` is the HTTP status."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -23,7 +23,7 @@ class NotSeen(Exception):
 
 
 def status(broker: Broker, query: Query) -> dict[str, Any]:
-    """The broker itself."""
+    """The broker's own state."""
     return {
         **broker.status(),
         "cluster_id": broker.cluster_id,
@@ -47,12 +47,13 @@ def status(broker: Broker, query: Query) -> dict[str, Any]:
 
 
 def controller(broker: Broker, query: Query) -> dict[str, Any]:
-    """The controller: its epoch, the event in hand, the queue, and while it reigns what it knows of the cluster."""
+    """The controller: its epoch, the present event, the queue and, on the active controller, its state of the
+    cluster."""
     return controller_status(broker.controller)
 
 
 def partitions(broker: Broker, query: Query) -> list[dict[str, Any]]:
-    """State of each partition and of each replica, as the controller has them; ``topic`` names one topic."""
+    """The controller's state of each partition and of each replica; ``topic`` names one topic."""
     reign = broker.controller.reign
     if reign is None:
         raise NotSeen(409, f"broker {broker.broker_id} is not the controller; {_who_is(broker)}")
@@ -69,7 +70,7 @@ def _who_is(broker: Broker) -> str:
 
 
 def replicas(broker: Broker, query: Query) -> list[dict[str, Any]]:
-    """This broker's replicas: leader or follower, epochs, offsets, and what a leader knows of its followers."""
+    """This broker's replicas: leader or follower, epochs, offsets, and a leader's state of its followers."""
     topic = query.get("topic")
     now_ms = broker.runtime.clock.monotonic_ms()
     return [
@@ -108,7 +109,7 @@ def _replica(broker: Broker, partition: Partition, now_ms: int) -> dict[str, Any
 
 
 def _caught_up_ms_ago(partition: Partition, broker_id: int, now_ms: int) -> int | None:
-    """None for a follower that this leader has not yet seen with all records."""
+    """How long ago a follower had all records; None if this leader has not seen that yet."""
     if broker_id in partition.resting:
         return 0
     caught_up_ms = partition.progress[broker_id].last_caught_up_ms
@@ -121,7 +122,7 @@ def state_changes(broker: Broker, query: Query) -> list[dict[str, Any]]:
 
 
 def transitions(broker: Broker, query: Query) -> dict[str, dict[str, list[str]]]:
-    """The two state machines as tables: from which states each state may be entered."""
+    """The two state machines as tables: the valid previous states of each state."""
     return {
         "partition": {str(to): list(map(str, previous)) for to, previous in VALID_PREVIOUS_PARTITION_STATES.items()},
         "replica": {str(to): list(map(str, previous)) for to, previous in VALID_PREVIOUS_REPLICA_STATES.items()},
@@ -136,4 +137,4 @@ VIEWS: Final[dict[str, Callable[[Broker, Query], Any]]] = {
     "/state-changes": state_changes,
     "/transitions": transitions,
 }
-"""What answers each path; ``/events`` is a stream, and no view."""
+"""The function that answers each path. ``/events`` is missing: it is a stream."""
