@@ -27,7 +27,7 @@ VERSION: Final = "3.9.2"
 SERVER_LOG: Final = "server.log"
 
 Artifact = tuple[str, str, str]
-"""Of Maven's: group, name and version."""
+"""An artifact of Maven: group, name and version."""
 
 _TOOLS: Final[dict[str, str]] = {
     "kafka-acls": "kafka.admin.AclCommand",
@@ -92,14 +92,14 @@ def _cache(version: str = VERSION) -> Path:
 
 def classpath(version: str = VERSION) -> str:
     """The class path of Kafka's jars, fetched on first use (about 130 MB). Raises `ApacheUnavailable`."""
-    # From 4.0 on Kafka logs by log4j 2, which does not go with reload4j: its log then goes to standard error.
+    # From 4.0 on Kafka logs by log4j 2, which cannot be combined with reload4j: its log then goes to standard error.
     logs = "slf4j-reload4j" if int(version.partition(".")[0]) < 4 else "slf4j-simple"
     kafka = [("org.apache.kafka", name, version) for name in ("kafka_2.13", "kafka-tools")]
     return f"{fetch_jars(_cache(version), [*kafka, ('org.slf4j', logs, '1.7.36')])}/*"
 
 
 def fetch_jars(cache: Path, artifacts: Iterable[Artifact], *, without: str | None = None) -> Path:
-    """The directory below `cache` with the jars of `artifacts` and what they need, but for artifacts of the group
+    """The directory below `cache` with the jars of `artifacts` and their dependencies, except those of the group
     `without`; fetched on first use. Raises `ApacheUnavailable`."""
     jars = cache / "lib"
     if jars.is_dir():
@@ -108,7 +108,7 @@ def fetch_jars(cache: Path, artifacts: Iterable[Artifact], *, without: str | Non
     if mvn is None:
         raise ApacheUnavailable(f"Jars of Apache's are fetched by Maven: mvn is not on PATH, and {jars} is empty.")
     cache.mkdir(parents=True, exist_ok=True)
-    # Maven's local repository takes one process at a time.
+    # Only one process at a time may use Maven's local repository.
     with open(cache_directory() / "maven.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if jars.is_dir():
@@ -159,7 +159,8 @@ def _log4j(directory: Path, levels: Mapping[str, str]) -> str:
 def spawned(
     directory: Path, jars: str, arguments: Sequence[str], log_levels: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
-    """A server of Apache's in the background, its log in `directory`; `arguments` end with its class and its file."""
+    """Starts a server of Apache in the background, with its log in `directory`; `arguments` end with its class and its
+    file."""
     *options, main, properties = arguments
     with open(directory / "stdout.log", "ab") as out:
         return subprocess.Popen(
@@ -169,8 +170,8 @@ def spawned(
 
 
 def until_ready(fact: Callable[[], bool], process: subprocess.Popen[bytes], directory: Path, timeout: float) -> None:
-    """Waits for `fact` of a server whose log is in `directory`. Raises ``RuntimeError`` where it has ended, and
-    ``TimeoutError``, both with the end of the log."""
+    """Waits until `fact` is true of a server whose log is in `directory`. Raises ``RuntimeError`` if the server has
+    ended, and ``TimeoutError``; both have the end of the log."""
     deadline = time.monotonic() + timeout
     while not fact():
         if process.poll() is not None:
@@ -186,7 +187,7 @@ def _tail(directory: Path) -> str:
 
 
 def tool_command(name: str, *arguments: str) -> list[str]:
-    """The command line of Kafka's tool `name`. Raises ``KeyError`` for one that is not known."""
+    """The command line of Kafka's tool `name`. Raises ``KeyError`` for an unknown tool."""
     main = _TOOLS[name]
     config = _cache() / "tools-log4j.properties"
     jars = classpath()
@@ -213,15 +214,15 @@ def tool(name: str, *arguments: str, text: str | None = None, timeout: float = 9
 _ANSWER_S: Final = 2.0
 _GIVEN: Final[list[socket.socket]] = []
 _MARKED_ABOVE: Final = 33_000
-"""Where no server that is given a port listens for datagrams itself, as Kerberos does."""
+"""Above the ports given to servers, some of which listen for datagrams themselves (Kerberos)."""
 
 
 def free_port() -> int:
-    """A port nobody listens at, below those that systems give to connections (Linux from 32768 on).
+    """A port on which no process listens, below the system's local ports for connections (on Linux from 32768 on).
 
-    A port the system picked itself may be given to any connection before its server binds it. A JVM takes seconds to
-    bind one: whoever asks meanwhile, here or in another process, is given another. What says so is a datagram socket,
-    `_MARKED_ABOVE` the port, until this process ends.
+    The system might give a port of its own choice to any connection before the server binds it. A JVM takes seconds to
+    bind its port. Meanwhile a datagram socket at `_MARKED_ABOVE` plus the port reserves it, until this process ends:
+    other calls, here or in another process, return other ports.
     """
     while True:
         port = random.SystemRandom().randrange(15_000, 32_000)
@@ -235,7 +236,7 @@ def free_port() -> int:
 
 
 def cluster_view(host: str, port: int) -> tuple[dict[int, str], int]:
-    """What the broker at `port` says of its cluster (Metadata v1): addresses by broker id, and the controller."""
+    """The cluster by the broker at `port` (Metadata v1): addresses by broker id, and the controller."""
     request = struct.pack(">hhih", 3, 1, 7, 5) + b"probe" + struct.pack(">i", 0)
     with socket.create_connection((host, port), _ANSWER_S) as connection:
         connection.sendall(struct.pack(">i", len(request)) + request)
@@ -268,11 +269,11 @@ def is_in_cluster(broker: int, port: int) -> bool:
 
 
 class ApacheCluster:
-    """Real Kafka brokers, and a real ZooKeeper unless `zookeeper` names another; ended with the ``with`` block.
+    """Real Kafka brokers, and a real ZooKeeper unless `zookeeper` names another. They end with the ``with`` block.
 
-    `config` is added to every broker's ``server.properties``, then what `own_config` says for its id and port; `jvm` to
-    its options. Brokers get the ids from `first_id` on. `ready_s` holds the seconds each broker took from its start
-    until it answered Metadata.
+    `config` is added to every broker's ``server.properties``, then `own_config` of its id and port; `jvm` is added to
+    its JVM's options. Brokers get the ids from `first_id` on. `ready_s` holds the seconds each broker took from its
+    start until it answered Metadata.
     """
 
     version = VERSION
@@ -404,7 +405,7 @@ class ApacheCluster:
 
 
 def four_letter_word(address: str, word: str) -> str:
-    """What the server at ``host:port`` answers to ``srvr``, ``mntr`` and the like. Raises `OSError`."""
+    """The answer of the server at ``host:port`` to ``srvr``, ``mntr`` and the like. Raises `OSError`."""
     host, _, port = address.rpartition(":")
     answer = b""
     with socket.create_connection((host, int(port)), _ANSWER_S) as connection:
@@ -423,6 +424,6 @@ def _serves(port: int) -> bool:
 
 @contextlib.contextmanager
 def zookeeper_server(directory: Path | str) -> Iterator[str]:
-    """A real ZooKeeper alone; yields ``host:port``."""
+    """Runs a single real ZooKeeper; yields ``host:port``."""
     with ApacheCluster(directory, brokers=0) as cluster:
         yield cluster.zookeeper

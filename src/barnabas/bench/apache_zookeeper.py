@@ -1,6 +1,6 @@
-"""Apache ZooKeeper alone: one server or an ensemble, with TLS and SASL where asked for.
+"""Apache ZooKeeper without Kafka: one server or an ensemble, with TLS and SASL on request.
 
-3.8 is among Kafka's own jars; 3.9 is fetched from Maven Central and put before them.
+Kafka's own jars contain version 3.8; version 3.9 is fetched from Maven Central and put before them on the class path.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ NEWER_VERSION: Final = "3.9.3"
 
 @dataclass(frozen=True, slots=True)
 class ServerTls:
-    """PEM files of a server: its key with its certificate, and whom it trusts. `client_auth`: none, want or need."""
+    """PEM files of a server: its key with its certificate, and the trusted certificates. `client_auth`: none, want or
+    need."""
 
     key_store: Path
     trust_store: Path
@@ -47,7 +48,9 @@ def zookeeper_classpath(version: str) -> str:
     jars = fetch_jars(cache_directory() / "apache-zookeeper" / version, [zookeeper], without="io.netty")
     own = [jars / f"zookeeper-{version}.jar", jars / f"zookeeper-jute-{version}.jar"]
     if not all(jar.exists() for jar in own):
-        raise ApacheUnavailable(f"{jars} does not hold ZooKeeper {version}: remove it, and it is fetched again.")
+        raise ApacheUnavailable(
+            f"{jars} does not contain ZooKeeper {version}: delete the directory, and it is fetched again."
+        )
     return ":".join([*map(str, own), classpath()])
 
 
@@ -180,7 +183,8 @@ class ZooKeeperEnsemble:
         self.processes[number].wait()
 
     def pause(self, number: int) -> None:
-        """Returns when every thread stands still: until the first of them has the signal, the others go on."""
+        """Stops a server (SIGSTOP) and returns when all its threads stand still: at first only some have got the
+        signal."""
         os.kill(self.processes[number].pid, signal.SIGSTOP)
         os.waitid(os.P_PID, self.processes[number].pid, os.WSTOPPED)
 

@@ -1,12 +1,13 @@
-"""``barnabas bench clients``: the clients that people use, with their defaults, on three brokers each.
+"""``barnabas bench clients``: widely used clients, with their defaults, on three brokers of each kind.
 
 `produce_load`, `small_requests` and `shapes` send frames that are made before the clock starts, so they do not show how
-a client uses its connections, its batches and its fetch sessions. Here Java's client, franz-go and librdkafka send
-records of 1 KB to 64 partitions whose leaders are on all brokers, idempotent with acks=all: as fast as they go, in
-transactions, and paced; and they read them again from the start. The other cluster is stopped meanwhile.
+a client uses connections, batches and fetch sessions. Here Java's client, franz-go and librdkafka send records of 1 KB
+to 64 partitions whose leaders are on all brokers, idempotent with acks=all: as fast as possible, in transactions, and
+paced. They also read the records from the start. The other cluster is stopped meanwhile.
 
-CPU is that of all three brokers for each record. It is counted while the client's process lives, including its start,
-since idle brokers take next to nothing. A rate is the client's own figure, and depends on the client as much.
+CPU is that of all three brokers for each record. It is counted while the client's process lives, its start included,
+since idle brokers use next to nothing. A rate is the client's own figure, and depends on the client as much as on the
+brokers.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ _LIMIT_S: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class ClientLoad:
-    """`records` in a run. `rate`: records a second, 0: as fast as they go. `transaction_ms`: how long each transaction
-    is open, 0: none. `read`: they are read from the topic's start, and not written."""
+    """`records` in a run. `rate`: records a second, 0: as fast as possible. `transaction_ms`: the duration of each
+    transaction, 0: no transactions. `read`: records are read from the topic's start, not written."""
 
     name: str
     records: int
@@ -95,7 +96,8 @@ class Librdkafka:
                 ends_at = now + load.transaction_ms / 1000
             if load.rate:
                 time.sleep(max(0.0, begun + sent / load.rate - time.monotonic()))
-            # In lots: one call a record costs the client a microsecond, and would measure the client's limit.
+            # Many records at a time: one call for each record costs the client a microsecond, and would measure the
+            # client's limit.
             lot = 1 if load.rate else min(_LOT, load.records - sent)
             queued = producer.produce_batch(topic, [{"value": value}] * lot)
             producer.poll(0 if queued == lot else 0.01)
@@ -125,9 +127,9 @@ class Librdkafka:
 
 
 def fill(servers: str, topic: str, records: int) -> None:
-    """As many in each partition, whichever the cluster. Java's consumer asks a broker again when it has its answer, and
-    one for partitions that it has read to their end takes half a second (`fetch.max.wait.ms`): with partitions of
-    chance's sizes most of what is measured is that wait. Raises `BenchError`."""
+    """Writes the same number of records to each partition of either cluster. At the end of its partitions a fetch of
+    Java's consumer waits half a second (`fetch.max.wait.ms`): with partitions of random sizes the figures would mostly
+    be that wait. Raises `BenchError`."""
     from confluent_kafka import Producer
 
     producer = Producer(
@@ -179,7 +181,7 @@ def _told(name: str, *options: str) -> str:
 
 
 class FranzGo:
-    """By the program beside this file, which ``go`` builds once."""
+    """Loads by the Go program beside this file, which ``go`` builds once."""
 
     name = "franz-go"
 
@@ -203,7 +205,7 @@ class FranzGo:
 
 
 def clients(names: Sequence[str]) -> list[BenchClient]:
-    """The clients of these names; without names all, but for franz-go where there is no Go. Raises `BenchError` for an
+    """The clients of these names; without names all, except franz-go if Go is missing. Raises `BenchError` for an
     unknown name."""
     makers: dict[str, Callable[[], BenchClient]] = {"librdkafka": Librdkafka, "Java": Java, "franz-go": FranzGo}
     for name in names:
@@ -217,7 +219,7 @@ def clients(names: Sequence[str]) -> list[BenchClient]:
 
 class ClientCost(NamedTuple):
     cpu_us: float
-    """Of three brokers, a record."""
+    """CPU of three brokers for each record."""
     rate: float
 
 

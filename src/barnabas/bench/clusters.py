@@ -21,20 +21,20 @@ from barnabas.client.metadata import ClusterMetadata, metadata_request, read_met
 from barnabas.runtime.started_process import PYTHON, StartedProcess
 
 _CPU_CLOCK: Final = 2
-"""What Linux has in the low bits of the clock of a process's CPU time (``clock_getcpuclockid``)."""
+"""The low bits of the id of a process's CPU clock on Linux (``clock_getcpuclockid``)."""
 _NO_CONFIG: Final[Mapping[str, str]] = MappingProxyType({})
 _CONFIG: Final[Mapping[str, str]] = MappingProxyType({"log.segment.delete.delay.ms": "1000"})
-"""Of all brokers that are measured. Both makes look once in so long a time whether there are deleted topics to remove:
-by default once a minute, in which a bench fills gigabytes of new memory. On a virtual machine whose host takes free
-memory back, a page that is new costs ten times one that was just given up (2.3 and 0.2 s a GB where it was measured),
-and brokers would be compared by who meets how many of them."""
+"""The configuration of all measured brokers. Both kinds remove deleted topics at this interval, by default once a
+minute; meanwhile a bench fills gigabytes of new memory. On a virtual machine whose host takes free memory back, a new
+page costs ten times a page that was just freed (measured: 2.3 and 0.2 s a GB), so the comparison would depend on the
+number of new pages."""
 PATIENCE_S: Final = 600.0
 _TOPIC_S: Final = 300
-"""How long the making of a topic may take: one of 10,000 partitions keeps Kafka busy for a while."""
+"""How long the creation of a topic may take: with 10,000 partitions it takes Kafka a while."""
 
 
 def process_cpu_s(pid: int) -> float:
-    """CPU seconds of a process since its start, to the nanosecond: what ``/proc`` has are hundredths of a second."""
+    """CPU seconds of a process since its start, to the nanosecond; ``/proc`` has only hundredths of a second."""
     return time.clock_gettime(~pid << 3 | _CPU_CLOCK)
 
 
@@ -88,7 +88,7 @@ class Subject(ABC):
     zookeeper: str
     ports: dict[int, int]
     ready_s: float
-    """From nothing to brokers that answer, coordination included."""
+    """Seconds from nothing to brokers that answer, coordination included."""
 
     @property
     def port(self) -> int:
@@ -128,7 +128,7 @@ class Subject(ABC):
 
 
 class BarnabasSubject(Subject):
-    """Made by ``barnabas up``; ready counts from the command's start until it returns."""
+    """A cluster made by ``barnabas up``; `ready_s` counts from the command's start until it returns."""
 
     name = "Barnabas"
 
@@ -173,7 +173,7 @@ class BarnabasSubject(Subject):
 
 
 class ApacheSubject(Subject):
-    """Real ZooKeeper and real Kafka; ready counts from ZooKeeper's start until every broker serves Metadata."""
+    """Real ZooKeeper and real Kafka; `ready_s` counts from ZooKeeper's start until every broker answers Metadata."""
 
     name = "Apache Kafka 3.9.2"
 
@@ -224,7 +224,7 @@ def running_apache(
 def both(
     directory: Path, brokers: int = 1, config: Mapping[str, str] = _NO_CONFIG
 ) -> Iterator[tuple[Subject, Subject]]:
-    """Ours and Apache's, which stand at the same time, with their logs on the same disk."""
+    """Runs ours and Apache's cluster at the same time, with their logs on the same disk."""
     with (
         running_barnabas(directory / "barnabas", brokers, config) as ours,
         running_apache(directory / "apache", brokers, config) as theirs,
@@ -234,7 +234,7 @@ def both(
 
 @contextlib.contextmanager
 def standing_still(subject: Subject) -> Iterator[None]:
-    """The brokers of `subject` get no CPU. The block has to be shorter than their sessions."""
+    """Pauses the brokers of `subject`. The block must be shorter than their ZooKeeper sessions."""
     for pid in subject.pids:
         os.kill(pid, signal.SIGSTOP)
     try:
@@ -248,7 +248,7 @@ def standing_still(subject: Subject) -> Iterator[None]:
 
 
 def make_topic(subject: LoadTarget, name: str, assignment: Sequence[Sequence[int]] = ((0,),)) -> None:
-    """A topic with these replicas; returns when its partitions have leaders."""
+    """Creates a topic with these replicas; returns when its partitions have leaders."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": subject.bootstrap, "socket.timeout.ms": _TOPIC_S * 1000, "log_level": 0})
@@ -273,7 +273,7 @@ def drop_topic(subject: LoadTarget, name: str) -> None:
 
 
 def seen_by(port: int) -> ClusterMetadata:
-    """The cluster by the Metadata of the broker at `port`; empty where it does not answer."""
+    """The cluster by the Metadata of the broker at `port`; empty if the broker does not answer."""
     try:
         with BlockingConnection("127.0.0.1", port, "barnabas-bench", request_timeout_ms=60_000) as connection:
             return read_metadata(connection.send(metadata_request(None)))

@@ -1,7 +1,7 @@
 """``barnabas bench controller``: a controller's work with many partitions, beside Apache Kafka 3.9.2.
 
-Three brokers each, one cluster after the other (two of them at once would measure each other), `topics` of
-`partitions` each with three replicas. Everything is seen from outside, the same way for both:
+Each cluster has three brokers, and `topics` with `partitions` each and three replicas. The clusters run one after the
+other: at the same time they would disturb each other. Everything is observed from outside, in the same way for both:
 
 - creating all topics, until every broker's Metadata has a leader for each partition;
 - a controller's failover: ``/controller`` is deleted, and a topic is created at once; the new controller makes it after
@@ -101,7 +101,8 @@ class _Play:
         return time.monotonic() - begun
 
     def _asked_the_controller(self, zookeeper: Any) -> bool:
-        """Has the controller make a topic; False while there is none, or one that does not know yet that it is."""
+        """Asks the controller to create a topic; returns False while there is no controller, or it does not know yet
+        that it is one."""
         stat = zookeeper.exists("/controller")
         if stat is None:
             return False

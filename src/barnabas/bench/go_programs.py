@@ -1,4 +1,4 @@
-"""Programs in Go that lie beside their users as source: each is built once for each state of its source."""
+"""Builds Go programs, whose source is beside the Python modules that run them: once for each state of the source."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _BUILD_S: Final = 600
 
 
 def built(source: Path, name: str) -> Path:
-    """The program of the directory `source`, in the cache below `name`; its modules come by Go's proxy.
+    """The built program of the directory `source`, in the cache below `name`; its modules come from Go's proxy.
 
-    Processes that ask at once wait for the one that builds. Raises `BenchError` where the machine cannot build it.
+    Processes that ask at the same time wait for the one that builds. Raises `BenchError` if the machine cannot build
+    it.
     """
     go = shutil.which("go")
     if go is None:

@@ -1,4 +1,4 @@
-"""``barnabas bench growth``: how throughput and CPU change with what grows, beside Apache Kafka 3.9.2.
+"""``barnabas bench growth``: throughput and CPU against five quantities (axes), beside Apache Kafka 3.9.2.
 
 An axis is a row of points; at each one both clusters take the same load, in turn, A B A B, from one client that costs
 next to nothing (`produce_load`). One broker each, and three each for the replication factor; both stand at the same
@@ -35,20 +35,20 @@ from barnabas.bench.side_by_side import Figure, console, shown
 
 OTHER: Final = "Apache Kafka 3.9.2"
 RESULTS: Final = "growth.json"
-"""The figures that the plots were drawn from, beside them."""
+"""The file with the plots' figures."""
 TABLES: Final = "growth.md"
-"""The same as tables, with the plots."""
+"""The page with the figures as tables, and the plots."""
 _GB: Final = 1_000_000_000
 _MB: Final = 1_000_000
 _WARM_UP_TURN_S: Final = 2.0
 _DESCRIPTORS: Final = 12_000
-"""One for each of 10,000 logs, and some."""
+"""Enough file descriptors for 10,000 logs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """`label` says what grows, with its unit. `per_request`: throughput is in requests and CPU that of one; else both
-    are of bytes."""
+    """`label` names the quantity that grows, with its unit. `per_request`: throughput is in requests and CPU per
+    request; else both are in bytes."""
 
     name: str
     label: str
@@ -101,7 +101,7 @@ AXES: Final = {
             lambda at: Load(4, 5, record_bytes=1_000, batch_bytes=100_000, replicas=at, acks=-1),
             replicated=True,
         ),
-        # The last, since its topics take long to delete.
+        # At the end, since its topics take long to delete.
         Axis(
             "partitions",
             "partitions, one record of 100 B to each in turn",
@@ -131,7 +131,7 @@ class Growth:
         return [Panel("throughput", of, *medians(throughput)), Panel(brokers, cost, *medians(cpu))]
 
     def table(self) -> str:
-        """In Markdown: a line for each point."""
+        """A table in Markdown, with a line for each point."""
         heads = [self.axis.label]
         for panel in self.panels():
             heads += [f"{panel.title}, {panel.y_label}: Barnabas", OTHER, "ratio"]
@@ -155,8 +155,8 @@ class _Cluster:
     topic: str = ""
 
     def new_topic(self, load: Load) -> None:
-        """Makes a topic for `load` and deletes the one before. The last one stays: to end the cluster takes less time
-        than to delete 10,000 partitions."""
+        """Creates a topic for `load` and deletes the one before. The last one is not deleted: ending the cluster is
+        faster than deleting 10,000 partitions."""
         if self.topic:
             drop_topic(self.subject, self.topic)
         self.topic = f"growth-{time.monotonic_ns():020}"
@@ -167,7 +167,7 @@ class _Cluster:
 
 
 def measure(directory: Path, axes: Sequence[str], rounds: int, seconds: float, warm_up_s: float) -> Iterator[Growth]:
-    """Yields each of `axes` when it is measured: `rounds` values, of `seconds` of load each, at every point."""
+    """Yields each of `axes` once it is measured: `rounds` values, of `seconds` of load each, at every point."""
     # SIGTERM ends the clusters, too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
     if "partitions" in axes:
@@ -186,7 +186,7 @@ def measure(directory: Path, axes: Sequence[str], rounds: int, seconds: float, w
 
 
 def _allow_descriptors() -> None:
-    """Raises the limit of open files, which brokers inherit. Raises `BenchError` where it is too low and stays so."""
+    """Raises the limit of open files, which brokers inherit. Raises `BenchError` if it stays too low."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if hard == resource.RLIM_INFINITY or hard >= _DESCRIPTORS:
         return
@@ -263,7 +263,7 @@ def write(grown: Sequence[Growth], directory: Path) -> None:
 
 
 def read(results: Path) -> list[Growth]:
-    """What `write` wrote. Raises `BenchError` for a file that is not of this kind."""
+    """Reads the results of `write`. Raises `BenchError` for a file of another kind."""
     try:
         found = json.loads(results.read_text())
         return [
@@ -274,7 +274,7 @@ def read(results: Path) -> list[Growth]:
             for entry in found
         ]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BenchError(f"{results} is not what bench growth --plots writes: {error!r}.") from error
+        raise BenchError(f"{results} was not written by bench growth --plots: {error!r}.") from error
 
 
 def _as_json(growth: Growth) -> dict[str, Any]:

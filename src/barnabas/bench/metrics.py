@@ -1,14 +1,14 @@
-"""``barnabas bench metrics``: what it costs brokers that their metrics are read.
+"""``barnabas bench metrics``: the brokers' cost of reading their metrics.
 
 Under load, three brokers are compared with themselves. A round has four turns of the same load on the same topic, one
-directly after the other: in the first and the last somebody reads their metrics once a second as Prometheus would, and
-in the two between nobody does, or the other way round; what rises or falls meanwhile counts for both alike. (Two
-clusters of one kind differ by more than what is looked for, for as long as they live, and so do a machine's minutes.)
-What is there without a reader, the admin endpoint and the history that it records, is measured at rest, beside a second
-cluster that has neither, before either of them has done anything: requests only count up integers, and do so with or
-without an endpoint.
+directly after the other. In the first and the last turn a process reads the metrics once a second, as Prometheus would;
+in the two between no process does; or the other way round. So a drift of the machine affects both alike. (Two clusters
+of one kind differ from each other by more than the effect that is measured, and so do two minutes on one machine.) /
+The admin endpoint and its history cost something without a reader, too. That is measured at rest, beside a second
+cluster without an endpoint, before either of them has done anything. Under load there is no such difference: requests
+count up integers with or without an endpoint.
 
-Prometheus would be on another machine. Here a process reads in its place and throws away what it gets, which takes a
+Prometheus would be on another machine. Here a process on the same machine reads and discards the metrics, which takes a
 little of the brokers' cores.
 """
 
@@ -43,7 +43,7 @@ _LOADED_S: Final = 0.7
 _REST_S: Final = 10.0
 _RESTS: Final = 3
 _SETTLED_S: Final = 0.05
-"""A scrape that is under way when its reader is stopped is answered by then."""
+"""After this time a scrape that was under way when its reader was paused has been answered."""
 _BATCHES: Final = Load(4, 5, record_bytes=1000, batch_bytes=100_000, replicas=BROKERS, acks=-1)
 _SCRAPER: Final = """
 import socket, sys, time
@@ -71,7 +71,7 @@ while True:
 class Scraped(BarnabasSubject):
     @property
     def admins(self) -> list[str]:
-        """The admin endpoints of those brokers that have one."""
+        """The admin endpoints of the brokers that have one."""
         return [broker["admin"] for broker in self._state["brokers"] if broker["admin"]]
 
 
@@ -86,8 +86,8 @@ def running(directory: Path) -> Iterator[tuple[Scraped, Scraped]]:
 
 
 class MetricsReader:
-    """A process that reads the metrics at `addresses` once a second, and stands still while nobody is to read them: its
-    start is in no turn. Raises `BenchError` when it is left, where the process failed."""
+    """A process that reads the metrics at `addresses` once a second, and is paused in turns without a reader, so that
+    its start is in no turn. The end of the block raises `BenchError` if the process failed."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
         command = [sys.executable, "-S", "-c", _SCRAPER, *addresses]
@@ -107,7 +107,7 @@ class MetricsReader:
 
     @contextlib.contextmanager
     def resting(self) -> Iterator[None]:
-        """Nobody reads meanwhile."""
+        """Pauses the reader."""
         self.process.send_signal(signal.SIGSTOP)
         try:
             yield
@@ -142,7 +142,7 @@ def measure(directory: Path, rounds: int, requests: int, warm_up_s: float) -> li
             for name in warming_up("the cluster", warm_up_s):
                 _round(seen, reader, name, min(requests, 2_000), [True])
             for number in range(rounds):
-                # The order changes: what comes later waits for what came before to get to the disk.
+                # The order alternates: a later load waits until an earlier one's data are on the disk.
                 turns = [False, True, True, False] if number % 2 else [True, False, False, True]
                 measured_turns = _round(seen, reader, f"bench-{number}", requests, turns)
                 for read in (True, False):
@@ -170,7 +170,7 @@ def _scrape_bytes(address: str) -> int:
 
 
 def _scatter(figure: Figure) -> str:
-    """Between what half of the ratios lie, and where their median would be in 19 of 20 runs (by order statistics)."""
+    """The interval of the middle half of the ratios, and the 95 % interval of their median (by order statistics)."""
     ratios = sorted(a / b for a, b in zip(figure.ours, figure.theirs, strict=True))
     quarter, low = len(ratios) // 4, max(0, math.floor(len(ratios) / 2 - 0.98 * math.sqrt(len(ratios))))
     return (
@@ -182,7 +182,8 @@ def _scatter(figure: Figure) -> str:
 def _round(
     subject: Scraped, reader: MetricsReader, topic: str, requests: int, turns: Sequence[bool]
 ) -> list[dict[str, float]]:
-    """Each load in each of the `turns`, one directly after the other: whether somebody reads meanwhile."""
+    """Measures each load in each of the `turns`, one directly after the other; a turn is true if the metrics are
+    read."""
     make_topic(subject, topic, [list(range(BROKERS))])
     port = subject.ports[0]
 

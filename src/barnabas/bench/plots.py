@@ -1,4 +1,4 @@
-"""Pictures of what was measured: a line for Barnabas and one for another, over what grows."""
+"""Pictures of measurements: a line for Barnabas and one for the other, over the quantity that grows."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def draw(target: Path, x_label: str, at: Sequence[int], panels: Sequence[Panel],
             axis.xaxis.set_minor_locator(NullLocator())
             axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
             values = [*panel.ours, *panel.theirs]
-            # A line that hardly rises has to look so, and to have ticks.
+            # A nearly flat line must look flat, and its axis needs ticks.
             low, high = min(values), max(values)
             axis.set_ylim(low / 1.6, high * 1.6)
             axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low < 500 else (1.0,)))
@@ -76,7 +76,7 @@ def medians(figures: Sequence[Figure]) -> tuple[list[float], list[float]]:
 
 
 def short(value: float) -> str:
-    """A number as it stands at an axis: ``20``, ``1.5k``, ``2M``."""
+    """A number in the form of an axis label: ``20``, ``1.5k``, ``2M``."""
     for unit, size in (("M", 1e6), ("k", 1e3)):
         if value >= size:
             return f"{value / size:g}{unit}"

@@ -1,7 +1,8 @@
-"""Produces for some seconds, of any size, to any number of partitions, over any number of connections.
+"""Sends produce requests for some seconds, of any size, to any number of partitions, over any number of connections.
 
-As in `small_requests` the client is plain sockets and one ``epoll``, and its frames are ready before the clock starts:
-what is measured is the broker. Unlike there, requests may be large, so that nothing is sent before a socket takes it.
+As in `small_requests` the client uses plain sockets and one ``epoll``, and its frames are ready before the clock
+starts, so that the broker is measured. But requests may be large here, so the client sends only as much as a socket
+takes.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from barnabas.bench.small_requests import ANSWER_TIMEOUT_S, ConnectionAnswers, R
 from barnabas.wire.records import Record, build_batch
 
 BYTES_MAX: Final = 1_000_000_000
-"""What one run may send: with more the disk would be measured."""
+"""The most bytes that a run sends: with more the disk would be measured."""
 _RECORD_OVERHEAD_BYTES: Final = 10
 _RAMP_S: Final = 0.4
-"""How long the load goes before anything counts: it connects, and sends each partition its first record, which does not
-cost what later ones do."""
+"""How long the load runs before the measurement: it connects, and sends each partition its first record, which costs
+more than later ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is sent: batches of `batch_bytes`, or of one record where that is larger, to the partitions in turn."""
+    """The load: batches of `batch_bytes`, or of one record if that is larger, to the partitions in turn."""
 
     connections: int
     in_flight: int
-    """Requests that a connection waits for at a time."""
+    """Requests that a connection has in flight."""
     record_bytes: int
     batch_bytes: int = 1
     partitions: int = 1
@@ -42,12 +43,12 @@ class Load:
 
     @property
     def records(self) -> int:
-        """How many a request has."""
+        """The number of records in a request."""
         return max(1, self.batch_bytes // (self.record_bytes + _RECORD_OVERHEAD_BYTES))
 
     @property
     def value_bytes(self) -> int:
-        """Of a request, without what the protocol adds."""
+        """Bytes of record values in a request, without the protocol's own bytes."""
         return self.records * self.record_bytes
 
 
@@ -59,7 +60,7 @@ class SentLoad(NamedTuple):
 
 
 class _Stream(ConnectionAnswers):
-    """One connection, and what it may send now."""
+    """One connection, and the requests that it may send now."""
 
     def __init__(self, connection: socket.socket, topic: str) -> None:
         super().__init__(connection, topic)
@@ -69,7 +70,7 @@ class _Stream(ConnectionAnswers):
         self.blocked = False
 
     def write(self, frames: Iterator[bytes]) -> int:
-        """Sends what is due as far as the socket takes it. Returns how many requests were begun."""
+        """Sends due requests as far as the socket takes them. Returns the number of requests begun."""
         begun = 0
         self.blocked = False
         while self.rest or self.due:
@@ -86,7 +87,7 @@ class _Stream(ConnectionAnswers):
 
 
 class ProduceLoad(ExitStack):
-    """Connections and frames of one load: ready when made; each `run` goes on where the one before ended."""
+    """Connections and frames of one load: ready once constructed; each `run` continues after the one before."""
 
     def __init__(self, port: int, topic: str, load: Load) -> None:
         super().__init__()
@@ -139,7 +140,8 @@ class ProduceLoad(ExitStack):
 
 
 def measured(port: int, topic: str, load: Load, seconds: float, cpu_s: Callable[[], float]) -> tuple[SentLoad, float]:
-    """What `load` sends in `seconds` after the ramp, and how much `cpu_s` rose meanwhile. Raises `Refused`."""
+    """The requests that `load` sends in `seconds` after the ramp, and the rise of `cpu_s` meanwhile. Raises
+    `Refused`."""
     with ProduceLoad(port, topic, load) as sending:
         sending.run(_RAMP_S, load.partitions)
         before = cpu_s()

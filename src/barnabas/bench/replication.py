@@ -1,16 +1,16 @@
 """``barnabas bench replication | catch-up | recovery | idle``: three brokers each, beside Apache Kafka 3.9.2.
 
-Both clusters are there at the same time with their logs on the same disk and are loaded in turn, A B A B, by the same
-client; each figure is taken pair by pair. CPU is that of all three brokers together, memory that of one.
+Both clusters run at the same time with their logs on the same disk. The same client loads them in turn, A B A B, and
+each figure is taken pair by pair. CPU is that of all three brokers together, memory that of one.
 
 - ``replication``: one partition with three replicas, acks=all, two of them in sync at least: batches of 1 KB and of
   100 B, as an idempotent librdkafka makes them and made before the clock starts (small records keep a client busier
-  than any broker); requests of one record, alone and five in flight. The brokers of the other cluster stand still
-  meanwhile: what they do when nobody uses them is a figure of its own, ``idle``. What was measured while the host of
-  a virtual machine took its cores away is measured again (`undisturbed`).
+  than any broker); requests of one record, alone and five in flight. The brokers of the other cluster are paused
+  meanwhile: ``idle`` measures the cost of unused brokers. A measurement during which the host of a virtual machine took
+  its cores away is repeated (`undisturbed`).
 - ``catch-up``: a broker becomes a replica of a full partition (a reassignment), and follows until it is in sync.
-- ``recovery``: a log of that size is checked whole after ``kill -9``; the recovery point is taken away, since how much
-  of a log lies behind it is chance.
+- ``recovery``: a broker checks the whole log of that size after ``kill -9``. The recovery point is deleted, since it is
+  chance how much of a log was written after it.
 - ``idle``: many partitions on each broker that nobody uses.
 """
 
@@ -41,7 +41,7 @@ _READY_MADE_S: Final = 3.0
 _SHORT_PAIRS: Final = 5
 """How often a round measures small requests: the speed of a virtual machine's cores changes within seconds."""
 PATIENT: Final = {**CONFIG, "zookeeper.session.timeout.ms": "40000"}
-"""Brokers that stand still keep their sessions."""
+"""With this session timeout paused brokers keep their ZooKeeper sessions."""
 _IDEMPOTENT: Final = {"acks": "all", "enable.idempotence": True}
 _IDLE_SETTLE_S: Final = 20.0
 _TOPICS: Final = 20
@@ -80,12 +80,11 @@ def measure_replication(directory: Path, rounds: int, megabytes: int, requests: 
 
 
 def _make_room(megabytes: int) -> None:
-    """Lets the disk finish, and has the host provide more memory than the next load writes, be it `megabytes` or
-    `BYTES_MAX`.
+    """Waits for the disk, and touches more memory than the next load writes, be it `megabytes` or `BYTES_MAX`.
 
-    What was written before keeps the disk busy for seconds, and whoever writes next waits for it. The host of a virtual
-    machine takes free memory away within seconds, and each page that comes back costs three times the CPU of the write
-    itself. Neither belongs to what is measured.
+    Earlier writes keep the disk busy for seconds, and the next writer waits for it. The host of a virtual machine takes
+    free memory away within seconds, and each page that comes back costs three times the CPU of the write itself.
+    Neither shall be measured.
     """
     os.sync()
     chunk = bytes(1_000_000)
@@ -96,7 +95,7 @@ def _make_room(megabytes: int) -> None:
 
 def _one_by_one(subject: Subject, other: Subject, topic: str, requests: int) -> dict[str, float]:
     values: dict[str, float] = {}
-    os.sync()  # a large load leaves the disk busy for seconds
+    os.sync()  # a large load keeps the disk busy for seconds
     make_topic(subject, topic, [list(range(BROKERS))])
 
     def alone() -> list[float]:
@@ -117,7 +116,7 @@ def _one_by_one(subject: Subject, other: Subject, topic: str, requests: int) -> 
 def _loaded(subject: Subject, other: Subject, topic: str, megabytes: int) -> dict[str, float]:
     return {
         **_loaded_with(subject, other, f"{topic}-1000", 1000, megabytes),
-        # Half of the bytes as small records, which cost the client most.
+        # Small records are half of the bytes: they cost the client most.
         **_loaded_with(subject, other, f"{topic}-100", 100, megabytes // 2),
     }
 
@@ -167,7 +166,7 @@ def _catch_up(subject: Subject, topic: str, gigabytes: float) -> tuple[float, fl
     newcomer = BROKERS - 1
     make_topic(subject, topic, [[0]])
     produce(subject, topic, int(gigabytes * _GB / 1000), 1000)
-    os.sync()  # what was written before would be in the way of the copy, more or less of it by chance
+    os.sync()  # earlier writes would delay the copy, by a random time
     taking_part = [subject.pid(broker) for broker in (0, newcomer)]
     before = sum(map(process_cpu_s, taking_part))
     begun = time.monotonic()
@@ -206,7 +205,7 @@ def measure_recovery(directory: Path, rounds: int, gigabytes: float) -> list[Fig
 
 def _recover(subject: Subject, topic: str) -> float:
     subject.kill(0)
-    # Apache's broker gives up where its own registration is still there; ours would wait for its end.
+    # Apache's broker fails if its old registration is still there; ours would wait for its end.
     until(lambda: 0 not in seen_by(subject.ports[1]).brokers, "the end of a registration")
     (subject.log_dir(0) / "recovery-point-offset-checkpoint").unlink(missing_ok=True)
     begun = time.monotonic()

@@ -1,9 +1,9 @@
-"""``barnabas bench security``: what TLS, certificates and logins cost a broker, beside Apache Kafka in the same run.
+"""``barnabas bench security``: the broker's cost of TLS, certificates and logins, beside Apache Kafka in the same run.
 
-One broker each, with a listener of every kind, the same stores (PEM, an elliptic key) and the same user. CPU is the
-broker's own, as everywhere; clients are librdkafka for records, and for connections our own, in more than one process,
-that shake hands, log in and hang up, so that what is counted is what one arrival costs. Each process logs in as one
-application would: it computes SCRAM's iterations once, in the warm-up.
+One broker of each kind, with a listener for each protocol, the same stores (PEM, an elliptic-curve key) and the same
+user. CPU is the broker's own. librdkafka sends the records. Our own client makes the connections, in several processes:
+it does the handshake, logs in and closes, so that the cost of one arrival is measured. Each process logs in as one
+application: it computes SCRAM's iterations once, in the warm-up.
 """
 
 from __future__ import annotations
@@ -45,14 +45,15 @@ MECHANISM_OF: Final = {"SCRAM": SCRAM, "PLAIN": "PLAIN"}
 SIZE: Final = 1000
 AT_ONCE: Final = 16
 CLIENTS: Final = 2
-"""Processes that connect: to log in takes a client twice the CPU that it takes a broker, and one would be the limit."""
+"""Client processes: a login takes twice as much CPU in the client as in the broker, so one process would be the
+limit."""
 _SCRAM_LOGIN: Final = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 _PLAIN_LOGIN: Final = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_{USER}="{PASSWORD}";'
 
 
 @dataclass
 class Secured(Running):
-    """`ports` by listener; `port` is that of PLAINTEXT."""
+    """A broker with its `ports` by listener; `port` is that of PLAINTEXT."""
 
     ports: Mapping[str, int]
     stores: Path
@@ -83,7 +84,7 @@ def make_stores(directory: Path) -> None:
 
 
 def properties(ports: Mapping[str, int], stores: Path) -> dict[str, str]:
-    """What both brokers' ``server.properties`` have for their listeners."""
+    """The properties of the listeners in both brokers' ``server.properties``."""
     return {
         "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,"
@@ -103,7 +104,7 @@ def properties(ports: Mapping[str, int], stores: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def running(directory: Path) -> Iterator[tuple[Secured, Secured]]:
-    """Ours and Apache's, with the user made on each. Raises `ConfigError` without ``cryptography``."""
+    """Runs our broker and Apache's, with the user made on each. Raises `ConfigError` without ``cryptography``."""
     stores = directory / "stores"
     make_stores(stores)
     with contextlib.ExitStack() as stack:
@@ -167,7 +168,7 @@ async def _make_user(subject: Secured) -> None:
 
 
 def arrive(clients: Executor, subject: Secured, listener: str, arrivals: int) -> float:
-    """Seconds for so many connections, some at a time, each of which is let in and hangs up."""
+    """Seconds for this number of connections, some at a time, each of which logs in and closes."""
     begun = time.monotonic()
     shares = [
         clients.submit(_client, subject.ports[listener], listener, subject.stores, share)
@@ -193,7 +194,7 @@ def _client(port: int, listener: str, stores: Path, arrivals: int) -> None:
 
 @functools.cache
 def _login(listener: str) -> Login | None:
-    """One for all rounds, as an application has one: it keeps what SCRAM makes of its password."""
+    """One login object for all rounds, as in an application: it keeps the salted password of SCRAM."""
     return SaslLogin(MECHANISM_OF[listener], USER, PASSWORD) if listener in MECHANISM_OF else None
 
 
@@ -217,7 +218,7 @@ async def _one_after_the_other(
 
 
 def measure(directory: Path, rounds: int, arrivals: int, records: int) -> list[Figure]:
-    """Measures arrivals alone where `records` is 0. Raises `ConfigError` without ``cryptography``."""
+    """Measures only arrivals if `records` is 0. Raises `ConfigError` without ``cryptography``."""
     processes = multiprocessing.get_context("forkserver")
     with running(directory) as subjects, ProcessPoolExecutor(CLIENTS, processes) as clients:
         figures = _figures(with_records=records > 0)

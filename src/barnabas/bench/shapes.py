@@ -1,9 +1,11 @@
-"""``barnabas bench shapes``: produces as clients shape them, on three brokers each, beside Apache Kafka 3.9.2.
+"""``barnabas bench shapes``: produce requests in clients' shapes, on three brokers of each kind, beside Apache Kafka
+3.9.2.
 
 `replication` and `latency` send to one partition as fast as they can. Here a request has several partitions, their
-leaders are on one broker or on all, records have keys and are compressed, and some loads are paced: so many records a
-second, one at a time, as services send them, where what a broker does between two records counts as well. All with
-three replicas and acks=all, from plain sockets with frames made before, one request in flight for each broker.
+leaders are on one broker or on all, and records have keys and are compressed. Some loads are paced: a fixed number of
+records a second, one at a time, as services send them; there the broker's work between two records counts as well. All
+have three replicas and acks=all, use plain sockets with frames made in advance, and have one request in flight for each
+broker.
 
 CPU is that of all three brokers of a cluster.
 """
@@ -40,12 +42,12 @@ _LEADERS_S: Final = 60.0
 @dataclass(frozen=True, slots=True)
 class LoadShape:
     """A request for each broker that leads some of `partitions`, with a batch of `records` for each of them. `pace`:
-    how often a second; 0: the next one when the one before is answered."""
+    requests a second; 0: each is sent when the one before is answered."""
 
     name: str
     partitions: int = 1
     everywhere: bool = False
-    """Leaders are on all brokers, or on one."""
+    """Whether the leaders are on all brokers, or on one."""
     records: int = 1
     keyed: bool = False
     compression: str = "none"
@@ -79,7 +81,7 @@ _WARM_UP: Final = SHAPES[3]
 
 
 def batch_of(shape: LoadShape) -> bytes:
-    # Half of a value is the same in all, so that there is something to compress.
+    # Half of each value is the same, so that values can be compressed.
     made = [
         Record(number, 1_700_000_000_000, b"key-%04d" % number if shape.keyed else None, _value(), [])
         for number in range(shape.records)
@@ -92,7 +94,7 @@ def _value() -> bytes:
 
 
 def requests_of(shape: LoadShape, topic: str) -> dict[int, bytes]:
-    """A whole request for each broker that leads something."""
+    """A complete request for each broker that leads a partition."""
     led: dict[int, list[ProduceRequest.PartitionProduceData]] = {}
     for number, replicas in enumerate(shape.assignment()):
         led.setdefault(replicas[0], []).append(ProduceRequest.PartitionProduceData(number, batch_of(shape)))
@@ -119,7 +121,8 @@ class RoundTrips(ExitStack):
             check(answer)
 
     def until_taken(self) -> None:
-        """Sends until all leaders take it: those of a new topic hear of it one after the other. Raises `Refused`."""
+        """Repeats the request until all leaders accept it: a new topic's leaders learn of it one after the other.
+        Raises `Refused`."""
         deadline = time.monotonic() + _LEADERS_S
         while True:
             try:
@@ -154,7 +157,7 @@ def check(answer: bytes) -> None:
 
 
 def run(subject: Subject, other: Subject, topic: str, shape: LoadShape, seconds: float) -> dict[str, float]:
-    """Records a second, CPU a record in µs, and what a round trip takes at the median and at the 99th percentile."""
+    """Records a second, CPU per record in µs, and the median and 99th percentile of a round trip."""
     make_topic(subject, topic, shape.assignment())
 
     def measure() -> dict[str, float]:

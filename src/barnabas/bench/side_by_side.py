@@ -1,8 +1,8 @@
 """``barnabas bench``: the same load from the same client, on Barnabas and Apache Kafka 3.9.2, side by side in one run.
 
-Both clusters (one broker each, logs on the same disk) stand at the same time; both get the same warm-up, and then
-rounds in turn, A B A B. A figure is a ratio, Barnabas to Apache Kafka, taken pair by pair: the median of the pairs is
-what counts, because machines drift. CPU is the broker process's own, user and system, as the kernel accounts it.
+Both clusters (one broker each, logs on the same disk) run at the same time. Both get the same warm-up, and then rounds
+in turn, A B A B. A figure is the ratio of Barnabas to Apache Kafka, taken pair by pair; because machines drift, the
+median of the pairs counts. CPU is the broker process's own, user and system, as the kernel accounts it.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _LOT: Final = 1000
 def produce(
     subject: LoadTarget, topic: str, records: int, size: int, settings: Mapping[str, Any] = MappingProxyType({})
 ) -> float:
-    """Seconds for `records` values of `size` bytes by librdkafka, acks=1 by default, in batches as large as they come.
+    """Seconds for `records` values of `size` bytes by librdkafka, acks=1 by default, in batches of librdkafka's choice.
 
-    The clock starts when a first one is acknowledged: librdkafka 2.16 gets its producer id half a second later where
-    metadata come back before it has asked for it, as they do from Barnabas more often than from Apache Kafka.
+    The clock starts at the first acknowledgement. librdkafka 2.16 gets its producer id half a second later if the
+    metadata arrive before it has asked for the id, and from Barnabas they do so more often than from Apache Kafka.
     """
     from confluent_kafka import Producer
 
@@ -67,7 +67,8 @@ def produce(
     begun = time.monotonic()
     missing = records - 1
     while missing:
-        # In lots: one call a record costs the client a microsecond, and would measure the client's limit.
+        # Many records at a time: one call for each record costs the client a microsecond, and would measure the
+        # client's limit.
         lot = [{"value": value}] * min(_LOT, missing)
         queued = producer.produce_batch(topic, lot, partition=0)
         missing -= queued
@@ -88,7 +89,8 @@ def consume(subject: LoadTarget, topic: str, records: int, settings: Mapping[str
             "enable.auto.commit": False,
             "fetch.message.max.bytes": 8_000_000,
             "queued.max.messages.kbytes": 200_000,
-            # It pauses for a second when it has read ahead far enough: that would be measured, of either broker.
+            # Without this, librdkafka pauses for a second when it has read far ahead, which would be measured for
+            # either broker.
             "fetch.queue.backoff.ms": 1,
             **settings,
         }
@@ -117,7 +119,7 @@ def median_and_p99(latencies: Iterable[float]) -> dict[str, float]:
 
 @dataclass
 class Figure:
-    """One measured quantity; `ours` and `theirs` hold a value a round. `wanted` is the ratio the project aims at."""
+    """One measured quantity; `ours` and `theirs` hold a value a round. `wanted` is the aim for the ratio."""
 
     name: str
     unit: str
@@ -125,7 +127,7 @@ class Figure:
     ours: list[float] = field(default_factory=list)
     theirs: list[float] = field(default_factory=list)
     names: tuple[str, str] = ("barnabas", "apache")
-    """What JSON calls `ours` and `theirs`."""
+    """The names of `ours` and `theirs` in JSON."""
 
     @property
     def ratio(self) -> float:
@@ -151,7 +153,7 @@ class Figure:
 
 
 def shown(value: float) -> str:
-    """Three digits, or all before the point."""
+    """A number with three digits, or with all its digits before the point."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
@@ -229,7 +231,7 @@ def measure_consume(subjects: tuple[Subject, Subject], rounds: int) -> list[Figu
 
 
 def measure_latency(subjects: tuple[Subject, Subject], rounds: int) -> list[Figure]:
-    """Single-record requests in each shape that clients give them; the headline's figures come first."""
+    """Measures requests of one record in each shape of `small_requests`; the headline's figures come first."""
     requests = 40_000
     figures: dict[str, Figure] = {}
     for shape in sorted(SHAPES, key=lambda shape: shape is not HEADLINE):

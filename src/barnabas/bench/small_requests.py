@@ -1,7 +1,7 @@
 """Small produce requests as clients send them: one record each, over any number of connections, one or more in flight.
 
 The client speaks over plain sockets and one ``epoll``, and its frames are ready before the clock starts, so that it
-costs as little as it can beside the broker that is measured. It looks at the error code of every answer.
+costs as little as it can beside the broker that is measured. It checks the error code of every answer.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ ANSWER_TIMEOUT_S: Final = 30
 
 
 class Refused(RuntimeError):
-    """The broker did not take a request."""
+    """The broker refused a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How requests are sent. `idempotent`: with acks=all, a producer id and sequences, as librdkafka and Java's
-    producer do by default; else with acks=1 and neither."""
+    """How requests are sent. `idempotent`: with acks=all, a producer id and sequences, the defaults of librdkafka and
+    Java's producer; else with acks=1 and without them."""
 
     name: str
     connections: int
@@ -53,7 +53,7 @@ SHAPES: Final = (
     Shape("8 connections, 5 in flight each, idempotent", 8, 5, True),
 )
 HEADLINE: Final = SHAPES[1]
-"""Many clients that each wait for their answer, so that neither broker gains by taking several requests of a connection
+"""Many clients, each with one request in flight: neither broker can gain by handling several requests of a connection
 together."""
 
 
@@ -101,17 +101,17 @@ class ConnectionAnswers:
         self.held = b""
         self.answer_bytes = 0
         self.error_at = 4 + 4 + 1 + 1 + 1 + len(topic) + 1 + 4
-        """Where the error code stands in an answer, its size prefix included."""
+        """The position of the error code in an answer, size prefix included."""
 
     def receive(self) -> int:
-        """How many answers came. Raises `Refused` for an error code, and for a closed connection."""
+        """Reads answers; returns their number. Raises `Refused` for an error code, and for a closed connection."""
         return self.take(self.socket.recv(1 << 16))
 
     def take(self, received: bytes) -> int:
-        """As `receive`, for bytes that have been received."""
+        """As `receive`, for bytes that have arrived already."""
         data = self.held + received
         if not self.answer_bytes and len(data) >= 4:
-            # All are of one size: nothing in them but numbers of fixed width changes.
+            # All answers have one size, as they differ only in numbers of fixed width.
             self.answer_bytes = 4 + int(struct.unpack_from(">i", data)[0])
         count, rest = divmod(len(data), self.answer_bytes) if self.answer_bytes else (0, len(data))
         if not count and rest == len(self.held):
@@ -124,7 +124,7 @@ class ConnectionAnswers:
 
 
 class _Client(ConnectionAnswers):
-    """One connection: what it has still to send, and what it waits for."""
+    """One connection: requests still to send, and answers it waits for."""
 
     def __init__(self, connection: socket.socket, topic: str, frames: list[bytes]) -> None:
         super().__init__(connection, topic)
@@ -151,11 +151,11 @@ def _producer(connection: socket.socket) -> tuple[int, int]:
         response = frames.decode_response(InitProducerIdResponse, _INIT_PRODUCER_ID_VERSION, answer[4:])[1]
         if not response.error_code:
             return response.producer_id, response.producer_epoch
-        time.sleep(0.1)  # the broker has no block of ids yet
+        time.sleep(0.1)  # the broker has no block of producer ids yet
 
 
 class SmallRequests(ExitStack):
-    """One round of requests of one shape: connected and ready when made, sent by `run`."""
+    """One round of requests of one shape: connected and ready once constructed, sent by `run`."""
 
     def __init__(self, port: int, topic: str, shape: Shape, requests: int) -> None:
         super().__init__()
@@ -190,12 +190,12 @@ class SmallRequests(ExitStack):
             return time.monotonic() - begun
 
     def latencies_ms(self) -> list[float]:
-        """Sends the first connection's requests one after the other: how long each took, from its write until its
-        answer was read. The client makes no other system calls, and what else it does is in no figure."""
+        """Sends the first connection's requests one after the other. Returns the time of each, from its write until its
+        answer was read. The client makes no other system calls, and its other work is not measured."""
         client = self._clients[0]
         clock = time.perf_counter
         send, receive = client.socket.send, client.socket.recv
-        client.socket.settimeout(None)  # with a timeout of Python's each read and write is preceded by a poll
+        client.socket.settimeout(None)  # with a timeout Python polls before each read and write
         client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", ANSWER_TIMEOUT_S, 0))
         took = []
         for frame in client.frames:
@@ -207,6 +207,6 @@ class SmallRequests(ExitStack):
                 raise Refused(f"a request has no answer within {ANSWER_TIMEOUT_S} s") from None
             ended = clock()
             if sent < len(frame) or client.take(answer) != 1:
-                raise Refused("a small request was not answered as a whole")
+                raise Refused("the answer to a small request was incomplete")
             took.append((ended - begun) * 1000)
         return took

@@ -1,10 +1,10 @@
 """``barnabas bench spark``: ``format("barnabas")`` beside the official connector, on the same topics in one session.
 
-One broker (Barnabas), topics of two partitions filled before anything is measured, one Spark session on `local[2]`
-with both. Rounds are pairs: ours, the connector, ours, the connector; two pairs warm both up and do not count.
-A write sends rows that Spark makes up, in a batch, with either sink's defaults (idempotent producers, acks=all).
-CPU is that of this process and all its descendants (the JVM, Python's workers and runners), user and system, including
-processes that have ended, without the broker's. A rate is rows per second of that CPU, or of the wall clock.
+One broker (Barnabas), topics of two partitions filled before anything is measured, one Spark session on `local[2]` with
+both. Rounds are pairs: ours, the connector, ours, the connector; two pairs warm both up and do not count. A write sends
+generated rows in a batch, with each sink's defaults (idempotent producers, acks=all). CPU is that of this process and
+all its descendants (the JVM, Python's workers and runners), user and system, including processes that have ended,
+without the broker's. A rate is rows per second of that CPU, or of the wall clock.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ PARTITIONS: Final = 2
 _BATCHES_BEFORE: Final = 2
 RESULTS: Final = "spark.json"
 PLOT: Final = "spark-record-size.svg"
-"""Batch reads of all columns over record size, where more than one size was measured."""
+"""The plot of batch reads of all columns over record size, if several sizes were measured."""
 
 
 class Measured(NamedTuple):
-    """What one read cost."""
+    """The cost of one run."""
 
     rows: int
     cpu_s: float
@@ -47,7 +47,7 @@ class Measured(NamedTuple):
 
 @dataclass(frozen=True)
 class Case:
-    """One thing that both do. `run` takes the session, the bootstrap address, the topic, the format and the rows."""
+    """One measured task. `run` takes the session, the bootstrap address, the topic, the format and the rows."""
 
     name: str
     record_bytes: int
@@ -57,15 +57,15 @@ class Case:
     writes: bool = False
     lands: bool = False
     kind: str = ""
-    """Where values are of a schema registry: ``AVRO``, ``JSON`` or ``PROTOBUF``."""
+    """The format of values of a schema registry: ``AVRO``, ``JSON`` or ``PROTOBUF``; else empty."""
 
     @property
     def topic(self) -> str:
         return f"{'written' if self.writes else self.kind or 'bench'}-{self.record_bytes}"
 
     def rows(self, records: int) -> int:
-        """How many, where `records` are of 100 B: of larger ones at most the bytes of a sixth of them at 1 KB; a third
-        of that to write."""
+        """The number of rows, if `records` is the number for 100 B. Larger records get at most the bytes of a sixth of
+        `records` at 1 KB; writes get a third."""
         rows = max(1, min(records, records * 1000 // 6 // self.record_bytes))
         return max(1, rows // 3) if self.writes else rows
 
@@ -114,7 +114,7 @@ def _offset_audit(spark: Any, bootstrap: str, topic: str, source: str) -> None:
 
 
 def _stream(spark: Any, bootstrap: str, topic: str, source: str, rows: int) -> Measured:
-    """Ten micro-batches, counted from the end of the second: a query starts once, and Python's processes with it."""
+    """Ten micro-batches, measured from the end of the second one: the query and Python's processes start only once."""
     checkpoint = Path(spark.conf.get("barnabas.bench.directory")) / f"checkpoint-{uuid.uuid4().hex}"
     reader = spark.readStream.format(source).option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
     frame = reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", -(-rows // 10)).load()
@@ -138,7 +138,7 @@ def _stream(spark: Any, bootstrap: str, topic: str, source: str, rows: int) -> M
 
 
 def _write(spark: Any, bootstrap: str, topic: str, source: str, rows: int) -> Measured:
-    """Rows with a key, and a value as large as the topic's name says."""
+    """Writes rows with a key, and a value of the size in the topic's name."""
     size = int(topic.rpartition("-")[2])
     made = spark.range(0, rows, 1, PARTITIONS)
     frame = made.selectExpr("string(id) AS key", f"rpad(string(id), {size}, 'abcdefghijklmnopqrstuvwxyz') AS value")
@@ -209,24 +209,26 @@ CASES: Final = {
     **{name: _registered(name) for name in spark_registry.WAYS},
 }
 _WARM_UPS: Final = 2
-"""Pairs before the first round: a JVM compiles for longer than one, which flatters who leaves more to Python."""
+"""Pairs before the first round. The JVM compiles for longer than one pair, which would favour the source that does more
+in Python."""
 _BY_RECORD_SIZE: Final = ("batch-100", "batch-300", "batch-1000", "batch-3000", "batch-10000")
 
 
 class Pair(NamedTuple):
-    """What one case gave, in rows."""
+    """The results of one case, in rows."""
 
     a_cpu_second: Figure
     a_second: Figure
 
 
 def measure(directory: Path, rounds: int, records: int, cases: Sequence[str]) -> dict[str, Pair]:
-    """By case; `records` are of 100 B, see `Case.rows`. Raises `SparkUnavailable`, `ApacheUnavailable`."""
+    """Measures each case. `records` is the number for 100 B: see `Case.rows`. Raises `SparkUnavailable`,
+    `ApacheUnavailable`."""
     # SIGTERM ends the cluster and the JVM, too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
     lands = any(CASES[name].lands for name in cases)
     jars = ",".join(map(str, [*connector_jars(), *(spark_land.delta_jars() if lands else ())]))
-    # The broker, which belongs to nobody when it is up, is not watched.
+    # The broker is not a descendant of this process once it runs, so its CPU is not counted.
     with running_barnabas(directory / "barnabas") as broker, watched(), spark_registry.registry() as registry:
         for case in {CASES[name].topic: CASES[name] for name in cases}.values():
             make_topic(broker, case.topic, [[0]] * PARTITIONS)

@@ -1,7 +1,7 @@
 """Spark's official Kafka connector (``format("kafka")``) from Maven, to read the same topics beside ``barnabas``.
 
-Nothing of it is needed to use Barnabas with Spark. Its token provider's release is the newest that Maven Central's
-mirrors have; what it holds is loaded only where delegation tokens are used.
+Nothing of it is needed to use Barnabas with Spark. Its token provider's release is the newest on Maven Central's
+mirrors; its classes are loaded only for delegation tokens.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _JARS: Final = (
 
 
 def connector_jars() -> list[Path]:
-    """What ``spark.jars`` needs, fetched on first use (10 MB). Raises `ApacheUnavailable`."""
+    """The jars for ``spark.jars``, fetched on first use (10 MB). Raises `ApacheUnavailable`."""
     return jars_for_spark(f"spark-connector/{VERSION}-{KAFKA_VERSION}-avro", _JARS, without="*")
 
 
 def jars_for_spark(cache: str, artifacts: Iterable[Artifact], *, without: str) -> list[Path]:
-    """What `fetch_jars` gives, as the list that Spark wants."""
+    """The jars of `fetch_jars`, as the list that Spark expects."""
     return sorted(fetch_jars(cache_directory() / cache, artifacts, without=without).glob("*.jar"))

@@ -1,7 +1,8 @@
-"""What `barnabas bench spark` lands in Delta tables: ``barnabas spark land`` beside the official connector's stream.
+"""For `barnabas bench spark`: ``barnabas spark land`` beside the official connector's stream, both into Delta tables.
 
-Beside ours stands the usual way: ``readStream.format("kafka")``, whose batches ``foreachBatch`` commits by Delta's own
-JAR, with the batch's number as the application's transaction: a batch that is run again is written once.
+The connector's stream is the usual one: ``readStream.format("kafka")``, whose batches ``foreachBatch`` commits by
+Delta's own JAR. The batch's number is the application's transaction, so that a repeated batch is written once.
+
 Either makes a new table of the topic's keys, values, headers and each record's place, zstd in Parquet, in one commit.
 """
 
@@ -19,7 +20,7 @@ CONFIG: Final = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.parquet.compression.codec": "zstd",
 }
-"""What a session needs for `_by_connector`."""
+"""The session's configuration for `_by_connector`."""
 _COLUMNS: Final = ("key", "value", "headers", "partition AS _partition", "offset AS _offset", "timestamp AS _timestamp")
 
 
@@ -30,7 +31,7 @@ def delta_jars() -> list[Path]:
 
 
 def landed(spark: Any, bootstrap: str, topic: str, source: str) -> Path:
-    """Lands the topic in a new table, and returns its path."""
+    """Writes the topic into a new table, and returns the table's path."""
     path = Path(spark.conf.get("barnabas.bench.directory")) / f"landed-{uuid4().hex}"
     (_ours if source == "barnabas" else _by_connector)(spark, bootstrap, topic, path)
     return path
@@ -55,7 +56,7 @@ def _by_connector(spark: Any, bootstrap: str, topic: str, path: Path) -> None:
 
 
 def check(path: Path, rows: int, partitions: int) -> None:
-    """Raises ``RuntimeError`` unless the table has the offsets from 0 on, each once, and no columns but those."""
+    """Raises ``RuntimeError`` unless the table has exactly the expected columns, and each offset from 0 on once."""
     import pyarrow.dataset
     from deltalake import DeltaTable
 

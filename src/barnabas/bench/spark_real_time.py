@@ -1,8 +1,8 @@
 """``barnabas bench spark --real-time``: Spark's real-time mode on Barnabas beside the same on Apache Kafka 3.9.2.
 
-Both times it is the official connector, unchanged: Spark takes no source that is written in Python in this mode. One
-broker each; a query reads a topic and writes what it read to another. A trip is one record from its sending until it
-is read from the second topic, one after the other, by one client that is the same for both.
+Both use the official connector, unchanged: in this mode Spark does not allow sources in Python. / Each cluster has one
+broker. A query reads a topic and writes its records to another. A trip is one record, from its sending until it is read
+from the second topic. Trips follow one after the other; the client is the same for both.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from barnabas.spark.session import session
 
 _PATIENCE_S: Final = 60.0
 _UNCOUNTED: Final = 100
-"""Trips after the query is up, before those that count."""
+"""Trips after the query's start that do not count."""
 
 
 def measure(directory: Path, rounds: int, trips: int) -> list[Figure]:
-    """`trips` a round on each, in turn; one round more goes before, to warm up. Raises `SparkUnavailable`,
+    """Measures rounds of `trips` on each, in turn, after one round to warm up. Raises `SparkUnavailable`,
     `ApacheUnavailable`."""
     # SIGTERM ends the clusters and the JVM, too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))

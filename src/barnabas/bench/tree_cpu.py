@@ -1,7 +1,7 @@
-"""CPU of this process and all below it, of those that have ended as well.
+"""CPU of this process and of all its descendants, ended ones included.
 
-Spark's daemons of Python ignore SIGCHLD: the times of their workers go to nobody when these end, and the sum over the
-processes that are there falls. So each process is looked at again and again, and what it had used counts for good.
+Spark's Python daemons ignore SIGCHLD: when their workers end, no process gets the workers' times, and the sum over
+living processes falls. So each process is looked at again and again, and its last known time is kept.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Final
 from barnabas.bench.clusters import process_cpu_s
 
 _INTERVAL_S: Final = 0.25
-"""How much at most of a process that ends is not seen."""
+"""The most time of an ending process that is missed."""
 
 _used: dict[tuple[int, int], float] = {}
-"""By process id and start, the seconds that it has had of the CPU."""
+"""CPU seconds by process id and start time."""
 _lock: Final = threading.Lock()
 
 
 def tree_cpu_s() -> float:
-    """CPU seconds, user and system, of this process and of all that were ever seen below it."""
+    """CPU seconds, user and system, of this process and of all its descendants that were ever seen."""
     with _lock:
         _look()
         return sum(_used.values())
@@ -33,7 +33,7 @@ def tree_cpu_s() -> float:
 
 @contextmanager
 def watched() -> Iterator[None]:
-    """Sees processes while they live, for `tree_cpu_s`, which misses those that came and went between two calls."""
+    """Looks at living processes regularly: `tree_cpu_s` alone misses processes that start and end between two calls."""
     over = threading.Event()
 
     def watch() -> None:
@@ -60,7 +60,7 @@ def _look() -> None:
             fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
             parents[int(entry)] = int(fields[1])
             identities[int(entry)] = int(entry), int(fields[19])
-    # Who was seen once is ours, also where its parent has ended and left it to another one.
+    # A process that was seen once stays ours, even if its parent has ended and it has another one.
     ours = {os.getpid()} | {pid for pid, identity in identities.items() if identity in _used}
     grown = True
     while grown:

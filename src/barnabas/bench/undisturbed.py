@@ -1,7 +1,7 @@
-"""Measurements on a virtual machine, whose host gives its cores to others now and then.
+"""Measurements on a virtual machine, whose host sometimes gives its cores to others.
 
-Such a pause is a millisecond or more, five times what a small request takes: where it strikes one in a hundred, the p99
-is the host's and not the broker's.
+Such a pause lasts a millisecond or more, five times the time of a small request. If it hits one request in a hundred,
+the p99 shows the host and not the broker.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ STOLEN_MAX: Final = 0.01
 """The share of all cores' time that the host may take."""
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _STEAL: Final = 8
-"""Where ``/proc/stat`` has it in its first line, which begins with ``cpu`` and sums up all cores."""
+"""The field of stolen time in the first line of ``/proc/stat``, which begins with ``cpu`` and sums up all cores."""
 
 
 def stolen_s() -> float:
-    """Seconds of this machine's cores that its host has given to others so far; 0 where there is no host."""
+    """Seconds of this machine's cores that its host has given to others so far; 0 without a host."""
     return int(Path("/proc/stat").read_text().split(maxsplit=_STEAL + 1)[_STEAL]) / _TICKS
 
 
 def _nothing() -> None:
-    """There is nothing to prepare."""
+    """The default: prepares nothing."""
 
 
 def undisturbed(
@@ -38,8 +38,8 @@ def undisturbed(
     stolen_s: Callable[[], float] = stolen_s,
     now_s: Callable[[], float] = time.monotonic,
 ) -> Outcome:
-    """What `measure` returns when the host took no more than `STOLEN_MAX` of the cores meanwhile, or the least of
-    `ATTEMPTS` attempts. Each begins with `prepare`, which does not count."""
+    """The result of `measure` from the first attempt in which the host took at most `STOLEN_MAX` of the cores, or else
+    from the least disturbed of `ATTEMPTS` attempts. Each attempt begins with `prepare`, which is not measured."""
     attempts: list[tuple[float, Outcome]] = []
     while len(attempts) < ATTEMPTS:
         prepare()

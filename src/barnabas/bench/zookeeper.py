@@ -1,6 +1,6 @@
-"""``barnabas bench zookeeper``: the embedded coordinator beside Apache ZooKeeper 3.9, one lean client for both.
+"""``barnabas bench zookeeper``: the embedded coordinator beside Apache ZooKeeper 3.9, with one lean client for both.
 
-Both servers stand at the same time with their logs on the same disk, both fsync, both get the same warm-up, and then
+Both servers run at the same time with their logs on the same disk, and both fsync. Both get the same warm-up, and then
 short rounds in turn, A B A B. A figure is a ratio, taken pair by pair; the median of the pairs counts.
 """
 
@@ -21,7 +21,7 @@ from barnabas.runtime.started_process import PYTHON
 
 OTHER: Final = f"ZooKeeper {NEWER_VERSION}"
 HEAP: Final = ("-Xmx1000m",)
-"""What ZooKeeper's own ``zkServer.sh`` gives it."""
+"""The heap that ZooKeeper's own ``zkServer.sh`` sets."""
 CLIENTS: Final = 64
 PIPELINED_CLIENTS: Final = 8
 UNDER_WAY: Final = 64
@@ -35,7 +35,7 @@ _LOADS: Final = {
 
 @contextlib.contextmanager
 def running_coordinator(directory: Path) -> Iterator[Running]:
-    """Ready counts from the command's start until it says that it listens."""
+    """Runs our coordinator; `ready_s` counts from the command's start until it reports that it listens."""
     command = [*PYTHON, "-m", "barnabas", "coordinator", "--port", "0", "--dir", str(directory)]
     begun = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
@@ -52,7 +52,7 @@ def running_coordinator(directory: Path) -> Iterator[Running]:
 
 @contextlib.contextmanager
 def running_zookeeper(directory: Path) -> Iterator[Running]:
-    """Ready counts from the JVM's start until it answers ``srvr``."""
+    """Runs ZooKeeper; `ready_s` counts from the JVM's start until it answers ``srvr``."""
     config = {"tickTime": "2000"}
     server = ZooKeeperEnsemble(directory, version=NEWER_VERSION, jvm=HEAP, config=config)
     begun = time.monotonic()
@@ -63,7 +63,7 @@ def running_zookeeper(directory: Path) -> Iterator[Running]:
 
 
 def load(subject: Running, kind: str, clients: int, under_way: int, seconds: float) -> float:
-    """Requests per second, from a process of its own."""
+    """Requests per second by a load in another process."""
     done = subprocess.run(
         [
             *(*PYTHON, "-m", "barnabas.bench.zookeeper_load", str(subject.port), kind),

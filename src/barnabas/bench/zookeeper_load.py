@@ -1,10 +1,10 @@
 """A lean load for any ZooKeeper server.
 
-``python -m barnabas.bench.zookeeper_load PORT KIND CONNECTIONS WINDOW SECONDS``:
-It must never be what is measured: requests are encoded before the clock starts, all have one length, and so have the
-answers; what comes back is counted by its bytes, and the last answer of each piece is looked at. Each connection has
-`WINDOW` requests under way. KIND is ``fill``, ``read`` (getData, exists and getChildren in turn are too different in
-length: getData alone) or ``write`` (setData). Prints requests per second.
+``python -m barnabas.bench.zookeeper_load PORT KIND CONNECTIONS WINDOW SECONDS``: The load must cost so little that the
+server is measured. Requests are encoded before the clock starts and have one length, as have the answers; answers are
+counted by their bytes, and the last one of each piece read is checked. Each connection has `WINDOW` requests under way.
+KIND is ``fill``, ``read`` (getData, exists and getChildren in turn are too different in length: getData alone) or
+``write`` (setData). Prints requests per second.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def answer(connection: socket.socket) -> bytes:
 
 
 def fill(port: int) -> None:
-    """Makes what is read and written; what is there already stays."""
+    """Creates the znodes that are read and written; existing ones stay."""
     with connect(port) as connection:
         for made in ["/load", *map(path, range(ZNODES))]:
             connection.sendall(encode_request(1, Create(made, DATA)))

@@ -50,7 +50,7 @@ def test_plots_are_drawn_again_from_the_results_and_an_axis_that_was_not_measure
 
 def test_a_file_that_holds_something_else_is_told_by_name(tmp_path: Path) -> None:
     (tmp_path / RESULTS).write_text('[{"axis": "weather", "points": []}]')
-    with pytest.raises(BenchError, match=r"growth.json is not what bench growth --plots writes: KeyError\('weather'"):
+    with pytest.raises(BenchError, match=r"growth.json was not written by bench growth --plots: KeyError\('weather'"):
         read(tmp_path / RESULTS)
 
 

@@ -18,7 +18,9 @@ def test_records_are_not_shown_where_acls_say_who_may_read_and_nobody_is_known()
     broker: Any = SimpleNamespace(acls=object())
     nobody: Any = None
     refusal = AdminEndpoint(broker, nobody).refusal(MESSAGES_PATH, {"topic": "t"}, Onlooker(ANONYMOUS, "127.0.0.1"))
-    assert refusal == "This cluster has ACLs, and this page cannot know who reads it: read as a consumer."
+    assert refusal == (
+        "This cluster has ACLs, and this page does not know its reader's name: read the records by a consumer."
+    )
 
 
 @pytest.mark.parametrize("path", [f"{each}/anna" for each in SECRETS])
