@@ -1,7 +1,7 @@
-"""A replicated cluster for tests: in the test's own process, breakable, and with a verdict on what it promised.
+"""A replicated cluster for tests: it runs in the test's own process, can be broken, and is checked for kept promises.
 
-See `KafkaCluster`, and docs/testing.md; pytest finds the fixture `kafka_cluster` by itself. What is here is imported
-when it is first used, so that a test run without a cluster pays nothing.
+See `KafkaCluster` and docs/testing.md; pytest finds the fixture `kafka_cluster` by itself. Names are imported at their
+first use, so that a test run without a cluster pays nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Handles for coroutines: the same methods, awaited; the test's own loop goes on meanwhile."""
+"""Handles for coroutines: the same methods are awaited, and the test's own loop goes on meanwhile."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ U = TypeVar("U")
 
 
 class AsyncHandle(Generic[S]):
-    """A handle whose methods are awaited; `plain` is the same for plain code."""
+    """A handle whose methods are awaited; `plain` is the same handle for plain code."""
 
     def __init__(self, plain: S) -> None:
         self.plain = plain
 
 
 def waits(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[AsyncHandle[S], P], Coroutine[Any, Any, T]]:
-    """The same method, for a coroutine: the test's own loop goes on meanwhile."""
+    """Makes a method's counterpart for coroutines: the test's own loop goes on meanwhile."""
     return waits_and(method, lambda result: result)
 
 
 def waits_and(
     method: Callable[Concatenate[S, P], T], gives: Callable[[T], U]
 ) -> Callable[Concatenate[AsyncHandle[S], P], Coroutine[Any, Any, U]]:
-    """`waits`, where a coroutine is given something else than plain code."""
+    """As `waits`, but converts the result for coroutines."""
 
     async def waiting(self: AsyncHandle[S], /, *args: P.args, **kwargs: P.kwargs) -> U:
         return gives(await background().awaited(lambda: method(self.plain, *args, **kwargs)))

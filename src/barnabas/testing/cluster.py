@@ -1,7 +1,7 @@
-"""`KafkaCluster`: a replicated cluster for tests, by the names a test would use.
+"""`KafkaCluster`: a replicated cluster for tests.
 
-Every method may be called from the test's thread. In a coroutine, `async with KafkaCluster(..) as cluster` gives the
-same cluster with the methods that wait as coroutines (`AsyncKafkaCluster`).
+Every method may be called from the test's thread. In a coroutine, `async with KafkaCluster(..) as cluster` gives a
+cluster whose waiting methods are coroutines (`AsyncKafkaCluster`).
 """
 
 from __future__ import annotations
@@ -50,16 +50,17 @@ from barnabas.wire.api import ApiKey
 
 
 class KafkaCluster(RunningCluster):
-    """A cluster that is yours to break. ``with KafkaCluster() as cluster: ...``; any client takes `bootstrap`.
+    """A cluster for tests that break it. ``with KafkaCluster() as cluster: ...``; any client takes `bootstrap`.
 
-    `brokers`: how many, with ids from 0. `config`: broker configuration under Kafka's names, over the defaults here
-    (`barnabas.testing.DEFAULTS`). `directory`: where brokers and coordinator keep their files; by default the disks are
-    in memory. A new cluster over the same directory continues from it. `processes`: each broker is a process of its
-    own. `seed`: of everything that brokers draw, and of `random`. `session_timeout`: after so many seconds of silence a
-    broker counts as dead.
+    `brokers`: the number of brokers; their ids start at 0. `config`: broker configuration by Kafka's names; it
+    overrides the defaults (`barnabas.testing.DEFAULTS`). `directory`: where brokers and coordinator keep their files;
+    by default the disks are in memory. A new cluster over the same directory continues from it. `processes`: each
+    broker is a process of its own. `seed`: the seed of all random choices of brokers, and of `random`.
+    `session_timeout`: after this many seconds of silence a broker counts as dead.
 
     `users`: names, or passwords by name. With users the cluster is secured as by ``barnabas up --secure``: clients
-    connect over TLS, and `user` says how; a user may do nothing until it is allowed. It needs ``barnabas[tls]``.
+    connect over TLS, with the properties that `user` gives; a user has no rights until it gets some. It needs
+    ``barnabas[tls]``.
     """
 
     def __init__(
@@ -77,11 +78,11 @@ class KafkaCluster(RunningCluster):
             raise ValueError(f"a cluster has at least one broker, not {brokers}")
         super().__init__(brokers, secrets.randbelow(1 << 32) if seed is None else seed)
         self.random = random.Random(self.seed)
-        """Draws from `seed`: choose by it what to break, and the same seed breaks the same."""
+        """Random numbers from `seed`: a test that chooses its faults by them has the same faults for the same seed."""
         self._config = {key: _text(value) for key, value in (config or {}).items()}
         for name, near in broker_config(self._config).unknown():
             hint = f": did you mean {near}?" if near else ""
-            warnings.warn(f"{name} is no configuration that a broker knows{hint}", stacklevel=2)
+            warnings.warn(f"{name} is not a configuration that a broker knows{hint}", stacklevel=2)
         self._directory = None if directory is None else Path(directory).absolute()
         self._temporary: TemporaryDirectory | None = None
         self._processes = processes
@@ -95,13 +96,13 @@ class KafkaCluster(RunningCluster):
         if self._host is not None:
             return self
         if self._directory is None:
-            self.history = ClusterHistory()  # disks in memory begin empty, and owe nothing
+            self.history = ClusterHistory()  # disks in memory start empty, so earlier promises are void
         histories.listen(self)
         self.history.note("cluster", f"{self._count} brokers, seed {self.seed}")
         try:
             self._host = self._new_host()
             self.run(self.host.start())
-            # Made on the loop that it will be used on.
+            # It must be made on the loop that uses it.
             self._client = self.run(self._new_client())
             for user in self._passwords:
                 self.run(self.user(user).make())
@@ -151,7 +152,7 @@ class KafkaCluster(RunningCluster):
         )
 
     def close(self) -> None:
-        """Ends everything, as a kill would; the files in a `directory` stay."""
+        """Ends all processes, as a kill would; the files in a `directory` stay."""
         if self._is_a_forks:
             return
         host, self._host = self._host, None
@@ -175,7 +176,7 @@ class KafkaCluster(RunningCluster):
         try:
             await background().awaited(self.start)
         except asyncio.CancelledError:
-            await asyncio.to_thread(self.close)  # it may have been ready all the same
+            await asyncio.to_thread(self.close)  # the start may have finished all the same
             raise
         return AsyncKafkaCluster(self)
 
@@ -238,10 +239,9 @@ class KafkaCluster(RunningCluster):
         return UserHandle(self, keys, name)
 
     def change_certificates(self, *, valid_for: float | None = None) -> None:
-        """Every running broker shows clients another certificate, valid for so many seconds: ``-1`` has expired.
-
-        Open connections stay, as in Kafka; the brokers' own certificate is left alone. Returns when the new one is
-        shown.
+        """Gives every running broker another certificate for clients, valid for this many seconds: ``-1`` has expired.
+        Open connections stay, as in Kafka; connections between brokers keep their certificate. Returns when clients get
+        the new one.
         """
         keys = self.host.keys
         if keys is None:
@@ -260,10 +260,9 @@ class KafkaCluster(RunningCluster):
         config: Mapping[str, Any] | None = None,
         assignment: Mapping[int, Sequence[int]] | None = None,
     ) -> TopicHandle:
-        """Returns when every partition has its leader, its whole ISR, and every broker tells clients so.
-
-        The replication factor is 3, or the number of brokers where that is less. `assignment` gives each partition's
-        replicas, the preferred leader first. Raises `KafkaError`.
+        """Creates a topic. Returns when every partition has a leader and its whole ISR, and every broker's metadata
+        show it. The replication factor is 3, or the number of brokers if that is less. `assignment` gives each
+        partition's replicas, the preferred leader first. Raises `KafkaError`.
         """
         new = NewTopic(
             name,
@@ -295,9 +294,8 @@ class KafkaCluster(RunningCluster):
     # ---- faults
 
     def heal(self) -> None:
-        """Mends every link: none is cut or slow any more. Returns when the running brokers are back: registered,
-        known to each other, and in every ISR that they belong to. Raises `ClusterError`, naming what is missing,
-        after 30 s."""
+        """Heals every cut or slow link. Returns when the running brokers are registered, know each other, and are in
+        the ISR of all their partitions. Raises `ClusterError` after 30 s; it names what is missing."""
         self._heal_all_links()
         self.run(self.host.until_back(self.broker_ids))
 
@@ -306,10 +304,10 @@ class KafkaCluster(RunningCluster):
         self.on_loop(lambda: self.host.links.heal())
 
     def latency(self, seconds: float, *, from_: Ends = CLIENT, to: Ends = "brokers", both: bool = True) -> None:
-        """Delays every byte on the links from `from_` to `to` by so many seconds, and on the way back (`both`). 0 ends
-        it."""
+        """Delays every byte on the links from `from_` to `to` by this many seconds; with `both` also on the way back. 0
+        ends the delay."""
         if not seconds >= 0:
-            raise ValueError(f"bytes cannot be {seconds:g} s on their way: 0 ends what was set before")
+            raise ValueError(f"a latency cannot be {seconds:g} s; 0 ends an earlier one")
         for source in self.ends(from_):
             for target in self.ends(to):
                 if source == target:
@@ -329,10 +327,10 @@ class KafkaCluster(RunningCluster):
         from_: Ends = CLIENT,
         applied: bool = False,
     ) -> Injection:
-        """The next `times` requests (None: every) are answered by `error`, such as ``NOT_LEADER_OR_FOLLOWER``.
-
-        Names are the protocol guide's. Only clients' requests fail, unless `from_` names brokers. With `applied` the
-        request is carried out first, and the error is a lie. The injection counts its `hits` and can be stopped.
+        """Answers the next `times` requests (None: every one) with `error`, such as ``NOT_LEADER_OR_FOLLOWER``. APIs
+        and errors have the names of Kafka's protocol guide. Only clients' requests fail, unless `from_` names brokers.
+        With `applied` the broker carries the request out first, so that the error is wrong. The returned injection
+        counts its `hits` and can be stopped.
         """
         return self._inject(api, error, times, broker, from_, applied, None)
 
@@ -345,7 +343,7 @@ class KafkaCluster(RunningCluster):
         from_: Ends = CLIENT,
         applied: bool = False,
     ) -> Injection:
-        """The connection is closed in place of an answer; with `applied` the request is carried out first."""
+        """Closes the connection in place of an answer; with `applied` the broker carries the request out first."""
         return self._inject(api, None, times, broker, from_, applied, None)
 
     def delay(
@@ -357,7 +355,7 @@ class KafkaCluster(RunningCluster):
         broker: BrokerHandle | int | None = None,
         from_: Ends = CLIENT,
     ) -> Injection:
-        """The next `times` requests are carried out so many seconds late."""
+        """Carries the next `times` requests out this many seconds late."""
         return self._inject(api, None, times, broker, from_, False, seconds)
 
     def _inject(
@@ -383,13 +381,13 @@ class KafkaCluster(RunningCluster):
         return rule
 
     def clear_faults(self) -> None:
-        """Ends every injected failure of requests, and heals every link."""
+        """Ends all injected failures of requests, and heals every link."""
         self.on_loop(lambda: self.host.injections.clear())
         self.heal()
 
     def recover(self) -> None:
-        """Ends every fault: all brokers run, no link is cut, no request fails. Returns when they know each other and
-        are in every ISR that they belong to."""
+        """Ends every fault: all brokers run, no link is cut, no request fails. Returns when the brokers know each other
+        and are in the ISR of all their partitions."""
         if isinstance(self.host, InProcessHost):
             self.on_loop(lambda: self.host.injections.clear())
             self._heal_all_links()
@@ -404,12 +402,12 @@ class KafkaCluster(RunningCluster):
     # ---- the verdict
 
     def verify(self, *, timeout: float = TIMEOUT) -> Verdict:
-        """Checks the cluster's promises; raises `AcknowledgedRecordLost` with a timeline when it broke one.
+        """Checks that the cluster kept its promises; raises `AcknowledgedRecordLost` with a timeline if it broke one.
 
-        Each batch acknowledged with acks=all is in its leader's files, at the offset and with the bytes the producer
-        was told. Each batch a consumer was given is still there unchanged. Below the high watermark the files of all
-        in-sync replicas are the same. No broker halted by itself. Batches that were deleted by retention, by
-        DeleteRecords or with their topic, and compacted topics, are not missed. Waits for elections.
+        The promises: each batch acknowledged with acks=all is in its leader's files, at the acknowledged offset and
+        with the same bytes. Each batch that a consumer received is still there unchanged. Below the high watermark the
+        files of all in-sync replicas are the same. No broker halted by itself. Batches deleted by retention, by
+        DeleteRecords or with their topic are left out, and so are compacted topics. Waits for elections.
         """
         __tracebackhide__ = True
         self.host.gather()
@@ -419,13 +417,13 @@ class KafkaCluster(RunningCluster):
         return verdict
 
     def timeline(self, *, last: int | None = None) -> str:
-        """What happened, one line for each event: what the brokers logged, what the test did, high watermarks."""
+        """The events of the cluster, one line each: the brokers' log, the test's faults, changes of high watermarks."""
         if self._host is not None:
             self._host.gather()
         return self.history.story(list(self.history.high_watermarks), last=last)
 
     def save_view(self, path: str | Path) -> None:
-        """Writes what happened as the view of a cluster with a slider: one HTML file, which loads nothing from
+        """Writes the cluster's history as the cluster view with a slider: one HTML file, which loads nothing from
         elsewhere. Raises `OSError`."""
         from barnabas.web.assets import exported
 
@@ -436,7 +434,7 @@ class KafkaCluster(RunningCluster):
 
 
 class AsyncKafkaCluster(AsyncHandle[KafkaCluster]):
-    """`KafkaCluster` for coroutines: methods that wait are awaited. ``async with KafkaCluster() as cluster``."""
+    """`KafkaCluster` for coroutines: its waiting methods are coroutines. ``async with KafkaCluster() as cluster``."""
 
     @property
     def bootstrap(self) -> str:
@@ -496,7 +494,7 @@ class AsyncKafkaCluster(AsyncHandle[KafkaCluster]):
 
 
 def _text(value: object) -> str:
-    """A configuration's value as Kafka writes it."""
+    """A configuration's value in Kafka's notation."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

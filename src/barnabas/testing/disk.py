@@ -1,4 +1,5 @@
-"""A process's disk door on real files: when the process is dead, its files are closed and take nothing more."""
+"""A process's disk door on real files: when the process is dead, its files are closed and cannot be written any
+more."""
 
 from __future__ import annotations
 
@@ -29,12 +30,12 @@ class MortalFile(RealFile):
         super().truncate(size)
 
     def fsync(self) -> None:
-        """Does nothing: the test's machine does not lose power."""
+        """Does nothing: tests do not simulate a loss of power."""
         self._want_life()
 
 
 class MortalLock:
-    """Released once: by its process or by its death."""
+    """A lock that is released once, by its process or by the process's death."""
 
     __slots__ = ("_lock",)
 
@@ -95,7 +96,7 @@ class MortalDisk(RealDisk):
         return lock
 
     def shut(self) -> None:
-        """Gives back what the kernel would take from a dead process."""
+        """Closes files and releases locks, as the kernel does for a dead process."""
         files, self._files = self._files, []
         for file in files:
             file.close()

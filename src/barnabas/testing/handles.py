@@ -1,4 +1,4 @@
-"""Handles for tests: a broker, a partition, a topic, a group of the cluster."""
+"""Handles for tests: a broker, a partition, a topic or a group of the cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Ends: TypeAlias = "End | Iterable[BrokerHandle | int | str]"
 
 
 class Record(NamedTuple):
-    """A record as a consumer would get it; `timestamp` in ms since the epoch."""
+    """A record as a consumer gets it; `timestamp` is in ms since the epoch."""
 
     partition: int
     offset: int
@@ -73,15 +73,15 @@ class BrokerHandle:
         return self._cluster.run(self._cluster.host.controller()) == self.id
 
     def kill(self) -> None:
-        """``kill -9``: connections are reset without notice; what it wrote is still on its disk."""
+        """``kill -9``: connections are reset without notice; written data stay on the broker's disk."""
         self._cluster.run(self._cluster.host.kill_broker(self.id))
 
     def stop(self) -> None:
-        """A controlled shutdown: its leaderships are handed over first."""
+        """A controlled shutdown: other brokers take over the broker's leaderships first."""
         self._cluster.run(self._cluster.host.stop_broker(self.id))
 
     def start(self) -> None:
-        """Starts it again with the disk it left; returns when it serves. Does nothing where it runs."""
+        """Starts the broker again with its old disk; returns when it serves. Does nothing if it runs."""
         self._cluster.run(self._cluster.host.start_broker(self.id))
 
     def restart(self) -> None:
@@ -90,26 +90,25 @@ class BrokerHandle:
         self.start()
 
     def pause(self) -> None:
-        """As SIGSTOP: it keeps its connections and does nothing, until `resume`."""
+        """As SIGSTOP: the broker keeps its connections and does nothing, until `resume`."""
         self._cluster.run(self._cluster.host.pause_broker(self.id))
 
     def resume(self) -> None:
-        """Goes on where it was paused; it finds out by itself what it missed."""
+        """As SIGCONT: the broker goes on, and finds out by itself what it missed."""
         self._cluster.run(self._cluster.host.resume_broker(self.id))
 
     def fill_disk(self) -> None:
-        """Its disk, if in memory, takes nothing more; a broker whose only disk fails halts (``failed``)."""
+        """Fills the broker's disk, which must be in memory. A broker whose only disk fails halts (``failed``)."""
         self._cluster.on_loop(lambda: self._cluster.host.fill_disk(self.id))
 
     def empty_disk(self) -> None:
-        """There is room again; a broker that has halted needs a `start`."""
+        """Frees the filled disk; a broker that has halted needs a `start`."""
         self._cluster.on_loop(lambda: self._cluster.host.empty_disk(self.id))
 
     def partition(self, *, from_: Ends | None = None, to: Ends | None = None) -> None:
-        """Cuts links: what comes from `from_`, what goes to `to`; without either, all links both ways.
-
-        Ends are brokers (handles or ids), ``"zookeeper"``, ``"client"`` (every client of the test) or ``"brokers"``
-        (all others). Bytes sent into a cut link arrive when it is healed.
+        """Cuts the broker's links from `from_` and to `to`; without either, all its links in both directions. Ends are
+        brokers (handles or ids), ``"zookeeper"``, ``"client"`` (every client of the test) or ``"brokers"`` (all other
+        brokers). Bytes sent into a cut link arrive when it is healed.
         """
         if from_ is None and to is None:
             everyone = ["brokers", ZOOKEEPER, CLIENT]
@@ -121,8 +120,8 @@ class BrokerHandle:
             self._cluster.cut(me, end)
 
     def heal(self) -> None:
-        """Mends every cut link of this broker. Returns when it is registered again and, unless other links are still
-        cut, in every ISR that it belongs to. Raises `ClusterError`, naming what is missing, after 30 s."""
+        """Heals every cut link of this broker. Returns when the broker is registered again and, unless other links are
+        still cut, in the ISR of all its partitions. Raises `ClusterError` after 30 s; it names what is missing."""
         self._cluster.heal_links(broker_name(self.id))
         self._cluster.run(self._cluster.host.until_back([self.id]))
 
@@ -147,7 +146,7 @@ class PartitionHandle:
 
     @property
     def leader(self) -> BrokerHandle:
-        """Its leader; waits for an election that is under way."""
+        """The partition's leader; waits for an election to end."""
         return BrokerHandle(self._cluster, self._cluster.run(self._settled(TIMEOUT)).leader)
 
     @property
@@ -172,7 +171,7 @@ class PartitionHandle:
 
     @property
     def high_watermark(self) -> int:
-        """Below it, consumers may read."""
+        """The high watermark: consumers may read up to it."""
         self._cluster.run(self._now())
         return self._cluster.run(self._high_watermark())
 
@@ -189,9 +188,8 @@ class PartitionHandle:
         high_watermark: int | None = None,
         timeout: float = TIMEOUT,
     ) -> PartitionHandle:
-        """Returns when leader and ISR are as asked for and every in-sync broker tells clients so.
-
-        `high_watermark` is a lower bound. Raises ``TimeoutError``, which says what was there instead.
+        """Returns when leader and ISR are as requested, and the metadata of every in-sync broker show it.
+        `high_watermark` is a lower bound. Raises ``TimeoutError`` with the last state.
         """
         wanted = None if isr is None else frozenset(int(member) for member in isr)
 
@@ -240,9 +238,8 @@ class TopicHandle:
         return [self.partition(topic_partition.partition) for topic_partition in found]
 
     def consumed_by(self, group: str, *, timeout: float = TIMEOUT) -> None:
-        """Returns when `group` has committed every record that the topic has now; ``TimeoutError`` says how far it is.
-
-        Markers and aborted records are not waited for; an open transaction is.
+        """Returns when `group` has committed every record that the topic has now; ``TimeoutError`` has the group's
+        position. It does not wait for markers and aborted records, but for open transactions.
         """
         cluster = self._cluster
 
@@ -264,8 +261,8 @@ class TopicHandle:
         cluster.run(cluster.until(lambda left: not left, behind, f"{group} has consumed {self.name}", timeout))
 
     async def _has_records(self, partition: TopicPartition, offset: int, end: int) -> bool:
-        """Whether a record counts there, or may yet. Behind a group's last record there are often only end markers or
-        aborted records, and no client commits those."""
+        """Whether there is a record from this offset on that counts, or one that may count later. After a group's last
+        record there are often only end markers or aborted records, which no client commits."""
         client = self._cluster.client
         stable = await client.list_offsets({partition: LATEST}, isolation_level=READ_COMMITTED)
         if stable[partition].offset < end:
@@ -338,7 +335,7 @@ class GroupHandle:
         return sorted(member.client_id for member in self._cluster.run(self._described()).members)
 
     def stable(self, *, members: int | None = None, timeout: float = TIMEOUT) -> None:
-        """Returns when the group is stable, with so many `members` (None: at least one)."""
+        """Returns when the group is stable and has this number of `members` (None: at least one)."""
 
         async def now() -> tuple[str, int]:
             described = await self._described()
@@ -351,7 +348,7 @@ class GroupHandle:
         self._cluster.run(self._cluster.until(fits, now, what, timeout))
 
     def committed(self, topic: str) -> dict[int, int]:
-        """The committed offset of each partition, -1 where there is none."""
+        """The committed offset of each partition, -1 if there is none."""
 
         async def now() -> dict[int, int]:
             partitions = await self._cluster.partitions_of(topic)

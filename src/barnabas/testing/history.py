@@ -1,7 +1,7 @@
-"""What a cluster promised and what happened in it, as its brokers saw it.
+"""A cluster's promises and events, as its brokers saw them.
 
-An acknowledgement is noted at the moment in which its answer is handed to the connection, with the CRC of the batch, so
-that `verify` can check it later. The timeline is what the brokers themselves log, and what the test did to them.
+An acknowledgement is recorded when its answer is handed to the connection, with the CRC of the batch, so that `verify`
+can check it later. The timeline has the brokers' own log lines and the test's faults.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HIGH_WATERMARKS_MAX: Final = 2_000
 
 
 class Acknowledged(NamedTuple):
-    """A batch that was acknowledged to a producer with acks=all. `crc` is None where the broker rewrote it."""
+    """A batch that was acknowledged to a producer with acks=all. `crc` is None if the broker rewrote the batch."""
 
     at_ms: int
     broker_id: int
@@ -41,7 +41,7 @@ class HistoryEvent(NamedTuple):
 
 @dataclass(slots=True)
 class Served:
-    """A batch that a consumer was given."""
+    """A batch that a consumer received."""
 
     at_ms: int
     broker_id: int
@@ -53,12 +53,12 @@ class ClusterHistory:
         self.began_ms = now_ms()
         self.acknowledged: list[Acknowledged] = []
         self.served: dict[tuple[Uuid, TopicPartition, int], Served] = {}
-        """By topic id, partition and base offset."""
+        """Batches that consumers received, by topic id, partition and base offset."""
         self.contradictions: list[str] = []
-        """Seen as it happened: two consumers were given different batches for one offset."""
+        """Contradictions, found as they happened: two consumers received different batches for one offset."""
         self.timeline: deque[HistoryEvent] = deque(maxlen=TIMELINE_MAX)
         self.high_watermarks: dict[TopicPartition, deque[tuple[int, int, int]]] = {}
-        """By partition: time, leader, high watermark, as it moved."""
+        """The changes of each partition's high watermark: time, leader, high watermark."""
 
     def note(self, who: str, what: str) -> None:
         self.timeline.append(HistoryEvent(now_ms(), who, what))
@@ -93,7 +93,7 @@ class ClusterHistory:
         moves.append((now_ms(), broker_id, offset))
 
     def story(self, partitions: Iterable[TopicPartition] = (), *, last: int | None = None) -> str:
-        """The timeline as text, one line for each event; for `partitions` also how the high watermark moved."""
+        """The timeline as text, one line for each event; for `partitions` also the changes of the high watermark."""
         events = [(entry.at_ms, index, entry.who, entry.what) for index, entry in enumerate(list(self.timeline))]
         for topic_partition in partitions:
             for at_ms, broker_id, low, high in _runs(self.high_watermarks.get(topic_partition, ()), self.timeline):
@@ -106,7 +106,7 @@ class ClusterHistory:
 
 
 def _runs(moves: Iterable[tuple[int, int, int]], timeline: Iterable[HistoryEvent]) -> list[tuple[int, int, int, int]]:
-    """Uninterrupted moves of one leader as one: time, leader, from, to."""
+    """Joins consecutive changes by one leader: time, leader, from, to."""
     moments = [event.at_ms for event in timeline]
     runs: list[tuple[int, int, int, int]] = []
     passed = 0
@@ -127,7 +127,7 @@ def now_ms() -> int:
 
 
 class _ToTimeline(logging.Filter):
-    """Takes brokers' log lines into the timeline of their cluster; only errors also go to the test's own logs."""
+    """Puts brokers' log lines into the timeline of their cluster; only errors go to the test's own logs, too."""
 
     def __init__(self, level: int) -> None:
         super().__init__()
@@ -147,13 +147,13 @@ _restore: list[tuple[int, _ToTimeline]] = []
 
 
 def _loggers() -> list[logging.Logger]:
-    """All of our loggers, because a filter is asked by its own logger alone."""
+    """All of our loggers: a filter works only for its own logger."""
     known = logging.getLogger().manager.loggerDict
     return [logging.getLogger(name) for name in list(known) if name == "barnabas" or name.startswith("barnabas.")]
 
 
 def listen(who: object) -> None:
-    """From now on brokers' log lines reach their timelines, while any cluster wants them."""
+    """Sends brokers' log lines to the timelines from now on, while a cluster wants them."""
     with _lock:
         _listening.append(who)
         root = logging.getLogger("barnabas")
@@ -165,7 +165,7 @@ def listen(who: object) -> None:
 
 
 def forget(who: object) -> None:
-    """Restores the logging set-up when the last cluster is gone."""
+    """Restores the logging set-up after the last cluster."""
     with _lock:
         if who in _listening:
             _listening.remove(who)

@@ -1,4 +1,4 @@
-"""Where the brokers of a test's cluster run: what a host can do, and the host that is the test's own process."""
+"""Hosts run the brokers of a test's cluster: the interface of hosts, and the host in the test's own process."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from barnabas.zk.server.server import CoordinatorServer
 
 ZOOKEEPER: Final = "zookeeper"
 PLAINTEXT: Final = "PLAINTEXT"
-"""The one listener of a cluster without users."""
+"""The only listener of a cluster without users."""
 SESSION_TIMEOUT_MS: Final = 500
 START_TIMEOUT_S: Final = 30.0
 _COORDINATOR: Final = CoordinatorConfig(tick_ms=200, session_timeout_min_ms=100, session_timeout_max_ms=600_000)
@@ -58,12 +58,12 @@ DEFAULTS: Final = {
     "request.timeout.ms": "2000",
     "zookeeper.connection.timeout.ms": "20000",
 }
-"""Where a test's brokers differ from Kafka's defaults: they wait less for what is gone."""
+"""The configuration of tests' brokers where it differs from Kafka's defaults: shorter timeouts."""
 
 
 @dataclass(frozen=True)
 class PartitionView:
-    """A partition, as its leader and in-sync replicas agree."""
+    """A partition's state on which its leader and in-sync replicas agree."""
 
     leader: int
     leader_epoch: int
@@ -76,7 +76,8 @@ def broker_name(broker_id: int) -> str:
 
 
 def reserved_port() -> socket.socket:
-    """A socket that holds a free port without listening, so that nobody else is given it while its broker is down."""
+    """A socket that holds a free port without listening, so that no other process gets the port while its broker is
+    down."""
     holder = socket.socket()
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     holder.bind((HOST, 0))
@@ -84,9 +85,9 @@ def reserved_port() -> socket.socket:
 
 
 class Host(ABC):
-    """Brokers by id, and the coordinator, which lives in the test's process whatever the brokers do.
+    """Runs brokers, by id, and the coordinator, which is always in the test's process.
 
-    Every method runs on the background loop, except those that say otherwise.
+    Every method runs on the background loop, unless its docstring says otherwise.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class Host(ABC):
         self._zookeeper: Life | None = None
         self._coordinator: CoordinatorServer | None = None
         self.keys = keys
-        """None in a cluster without users."""
+        """Certificates and passwords; None in a cluster without users."""
         self._listeners = (PLAINTEXT,) if keys is None else LISTENERS
         self.holders = [reserved_port() for _ in range(count * len(self._listeners) + 1)]
         self._net.holders = self.holders
@@ -122,7 +123,7 @@ class Host(ABC):
         self.zookeeper_port = ports.pop()
         self._ports = {listener: ports[at :: len(self._listeners)] for at, listener in enumerate(self._listeners)}
         self.ports = self._ports[self._listeners[0]]
-        """Where clients come in, by the broker's id."""
+        """The ports for clients, by the broker's id."""
 
     @property
     def bootstrap(self) -> str:
@@ -130,15 +131,15 @@ class Host(ABC):
 
     @property
     def bootstrap_of_certificates(self) -> str:
-        """The address for clients of a cluster with users that connect over TLS alone."""
+        """The address for clients that connect by TLS without SASL, in a cluster with users."""
         return ",".join(f"{HOST}:{port}" for port in self._ports[CERTIFICATES])
 
     def ports_of(self, broker_id: int) -> list[int]:
-        """The ports for clients, one for each listener that is not the brokers' own."""
+        """A broker's ports for clients, one for each listener except the brokers' own."""
         return [ports[broker_id] for listener, ports in self._ports.items() if listener != BROKERS]
 
     def harness_address(self, broker_id: int) -> tuple[str, int]:
-        """The address for the cluster's own client, which may do everything."""
+        """The address for the cluster's own client, which has all rights."""
         return HOST, self._ports[PLAINTEXT if self.keys is None else BROKERS][broker_id]
 
     def harness_client(self, runtime: Runtime, **options: Any) -> ClusterClient:
@@ -178,7 +179,7 @@ class Host(ABC):
         return f"/{name}" if self.directory is None else str(self.directory / name)
 
     def begin(self, name: str, volume: Volume) -> Life:
-        """A new process on the background loop, on the disk that its predecessor left."""
+        """Starts a new process on the background loop, on the disk of its predecessor."""
         self._lives_begun += 1
         volume.release_locks()
         return Life(
@@ -186,7 +187,7 @@ class Host(ABC):
             self._net,
             None if self.directory is not None else volume,
             StallFreeClock(self.background),
-            # What an earlier cluster of this seed drew is in the directory: topic ids, that nobody may have again.
+            # The directory has the topic ids that an earlier cluster drew from this seed: they must not be drawn again.
             f"{self._seed}/{self._began_at_zxid}/{name}/{self._lives_begun}",
         )
 
@@ -244,32 +245,32 @@ class Host(ABC):
 
     @abstractmethod
     async def complete(self) -> bool:
-        """Whether every broker runs and tells of every other and of a controller."""
+        """Whether every broker runs, and the metadata of each have all brokers and a controller."""
 
     async def lacking(self, broker_ids: Collection[int]) -> str | None:
-        """What is missing, when all brokers run, until they know each other and are in sync; None when they do."""
+        """What is still missing before the running brokers know each other and are in sync; None if nothing is."""
         if len(broker_ids) == self.count and not await self.complete():
             return f"{self.count} brokers that know each other and a controller"
         return self.out_of_sync(broker_ids)
 
     @abstractmethod
     async def agreed(self, topic_partition: TopicPartition, view: PartitionView) -> bool:
-        """Whether the leader leads by `view`, and the in-sync replicas tell clients so."""
+        """Whether the leader leads according to `view`, and the metadata of the in-sync replicas show it."""
 
     @abstractmethod
     def files(self, broker_id: int) -> tuple[Disk, str]:
-        """A disk to look at a broker's log directory with, and the path; whether the broker runs or not."""
+        """A disk door to read a broker's log directory, and the directory's path. The broker need not run."""
 
     def fill_disk(self, broker_id: int) -> None:
-        """Nothing more can be written to the broker's disk."""
+        """Makes every write to the broker's disk fail."""
         raise ClusterError("Only disks in memory can be filled: leave out directory and processes.")
 
     def empty_disk(self, broker_id: int) -> None:
-        """There is room again."""
+        """Frees the filled disk."""
         raise ClusterError("Only disks in memory can be filled: leave out directory and processes.")
 
     def is_full(self, broker_id: int) -> bool:
-        """Whether the test filled the disk: a broker may then halt."""
+        """Whether the test filled the disk; a broker may halt then."""
         return False
 
     @property
@@ -282,12 +283,12 @@ class Host(ABC):
 
     @abstractmethod
     def gather(self) -> None:
-        """Brings the history up to date, where it is not written at once (from any thread)."""
+        """Brings the history up to date, if it is not written at once (from any thread)."""
 
-    # ---- what the coordinator knows
+    # ---- state in the coordinator
 
     def viewed(self, made_by: str) -> SeenHistory:
-        """What happened so far, for the view (from any thread). Raises `OSError`."""
+        """The events so far, for the view (from any thread). Raises `OSError`."""
         self.gather()
         assert self._zookeeper is not None
         return viewed(self.history, self._zookeeper.runtime.disk, self.place(ZOOKEEPER), made_by)
@@ -299,14 +300,15 @@ class Host(ABC):
         return None
 
     async def controller(self) -> int | None:
-        """None also when it has died and its session is not over; a paused controller still counts."""
+        """The controller's id. None also if the controller has died and its session is not over; a paused controller
+        counts."""
         found = self._znode("/controller")
         broker_id = -1 if found is None else int(found["brokerid"])
         return broker_id if self._state_of(broker_id) in ("running", "paused") else None
 
     async def view(self, topic_partition: TopicPartition) -> PartitionView | None:
-        """None while its replicas do not agree, or do not know the partition. Raises ``ValueError`` where the topic has
-        no such partition."""
+        """The state of a partition; None while its replicas do not agree on it, or do not know the partition. Raises
+        ``ValueError`` if the topic has no such partition."""
         topic, number = topic_partition
         state = self._znode(f"/brokers/topics/{topic}/partitions/{number}/state")
         assigned = self._znode(f"/brokers/topics/{topic}")
@@ -324,7 +326,7 @@ class Host(ABC):
     def out_of_sync(self, broker_ids: Collection[int]) -> str | None:
         """What keeps one of the brokers, all of which run, out of an ISR that it belongs to; None where nothing does.
 
-        A partition whose in-sync replicas are all down has no leader, and no replica of it is missed.
+        A partition whose in-sync replicas are all down has no leader; its replicas are not missing then.
         """
         assert self._coordinator is not None
         nodes = self._coordinator.tree.nodes
@@ -339,7 +341,7 @@ class Host(ABC):
                 isr = set(state["isr"])
                 if self._state_of(state["leader"]) != "running":
                     if any(self._state_of(member) == "running" for member in isr):
-                        return f"{topic}-{number} has no leader that runs, and its ISR is {sorted(isr)}"
+                        return f"{topic}-{number} has no running leader, and its ISR is {sorted(isr)}"
                     continue
                 missing = sorted(set(replicas) & set(broker_ids) - isr)
                 if missing:
@@ -350,7 +352,8 @@ class Host(ABC):
         return self.state(broker_id) if broker_id >= 0 else "none"
 
     async def until_back(self, broker_ids: Iterable[int]) -> None:
-        """Waits until the given running brokers are back. Raises `ClusterError`, which says what is missing."""
+        """Waits until the given running brokers are back in their ISRs. Raises `ClusterError`, which names what is
+        missing."""
         wanted = list(broker_ids)
         deadline = self.background.loop.time() + START_TIMEOUT_S
         while (
@@ -358,7 +361,7 @@ class Host(ABC):
         ) is not None:
             if self.background.loop.time() > deadline:
                 raise ClusterError(
-                    f"Not within {START_TIMEOUT_S:.0f} s: {lack}. Another fault of the test's may keep it so."
+                    f"Not within {START_TIMEOUT_S:.0f} s: {lack}. Another fault of the test may be the cause."
                 )
             await asyncio.sleep(0.005)
 
@@ -371,7 +374,7 @@ class Host(ABC):
 
 
 class InProcessHost(Host):
-    """The product's brokers and coordinator on the background loop, behind doors of our own."""
+    """Runs the product's brokers and coordinator on the background loop, with this package's doors."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -436,11 +439,11 @@ class InProcessHost(Host):
             raise ClusterError(f"Broker {broker_id} did not start: {error or type(error).__name__}.") from error
 
     def _halted(self, broker_id: int, life: Life, error: BaseException) -> None:
-        """The broker halted by itself, which it never should."""
+        """Records that the broker halted by itself, which it should never do."""
         self._failed[broker_id] = repr(error)
         self.history.note(broker_name(broker_id), f"halted: {error!r}")
         if self._lives.get(broker_id) is life:
-            # Not from within the process that is to end.
+            # The process cannot end itself.
             self.background.loop.call_soon_threadsafe(self._end, broker_id)
 
     def _end(self, broker_id: int) -> None:
@@ -510,7 +513,7 @@ class InProcessHost(Host):
             if not await self._is_registered(broker_id):
                 return f"broker {broker_id} is not registered"
         if self._net.cuts():
-            return None  # the others may be cut off yet: nothing more can be expected
+            return None  # other links may still be cut: no more can be expected
         running = [broker_id for broker_id in self._brokers if self.state(broker_id) == "running"]
         for broker_id in running:
             image = self._brokers[broker_id].metadata.image
@@ -522,7 +525,7 @@ class InProcessHost(Host):
         return self.out_of_sync(broker_ids)
 
     async def _is_registered(self, broker_id: int) -> bool:
-        """Asks ZooKeeper in the broker's own session, so a session that is about to end does not answer."""
+        """Asks ZooKeeper by the broker's own session, so that an ending session does not answer."""
         broker, life = self._brokers.get(broker_id), self._lives.get(broker_id)
         if broker is None or life is None:
             return False
@@ -558,7 +561,7 @@ class InProcessHost(Host):
         )
 
     def gather(self) -> None:
-        """Nothing to do: the brokers write into the history themselves."""
+        """Does nothing: the brokers write into the history themselves."""
 
     def files(self, broker_id: int) -> tuple[Disk, str]:
         place = self.place(broker_name(broker_id))

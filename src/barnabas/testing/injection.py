@@ -1,4 +1,4 @@
-"""Between a broker's connections and its handlers in a test: injected faults of requests, and the history."""
+"""A layer between a broker's connections and its handlers in a test: it injects faults and records the history."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from barnabas.wire.errors import WireError
 from barnabas.wire.records import MAGIC_AT, batches, parse_header
 
 _BATCHES_SINCE: Final = 3
-"""The first version of Produce whose records are batches as they are stored."""
+"""The first version of Produce whose records are batches in the stored format."""
 _STORED_SINCE: Final = 4
-"""The first version of Fetch whose records are what is stored: older ones get it converted."""
+"""The first version of Fetch that returns stored batches; older versions get converted ones."""
 _CONSUMER: Final = -1
 _OF_FETCH_SESSIONS: Final = frozenset(
     {
@@ -38,7 +38,8 @@ _OF_FETCH_SESSIONS: Final = frozenset(
 
 @dataclass(eq=False)
 class Injection:
-    """A fault of requests of one kind. `hits` counts how often it struck; `stop` ends it before `times` are over."""
+    """A fault of requests of one kind. `hits` counts the faulty requests; `stop` ends the fault before `times`
+    requests."""
 
     api: ApiKey
     error: ErrorCode | None
@@ -54,12 +55,12 @@ class Injection:
         return self.times is not None and self.hits >= self.times
 
     def stop(self) -> None:
-        """Strikes no more."""
+        """Ends the fault."""
         self.times = self.hits
 
 
 class Injections:
-    """The faults in force."""
+    """The present faults."""
 
     def __init__(self, links: Links) -> None:
         self._links = links
@@ -74,7 +75,7 @@ class Injections:
         self._rules.clear()
 
     def of(self, api: ApiKey, broker_id: int) -> Iterator[Injection]:
-        """The faults that may strike requests of that kind there, whoever sends them."""
+        """The faults that may apply to requests of that kind at that broker, for any sender."""
         for rule in self._rules:
             if rule.api is api and rule.broker_id in (None, broker_id) and not rule.over:
                 yield rule
@@ -89,7 +90,7 @@ class Injections:
 
 
 class _RepeatedFetches(RepeatedFetches):
-    """Followers' fetches that are like earlier ones are answered without the handler, unless a fault may strike."""
+    """Answers followers' repeated fetches without the handler, unless a fault may apply."""
 
     __slots__ = ("_injections",)
 
@@ -104,7 +105,7 @@ class _RepeatedFetches(RepeatedFetches):
 
 
 def instrument(broker: Broker, injections: Injections, history: ClusterHistory) -> None:
-    """Puts faults and history around the handlers of a broker that has not started yet."""
+    """Wraps the handlers of a broker that has not started yet, for faults and history."""
     router = broker.request_channel.router
     routes = router.routes
     for number, route in list(routes.items()):
@@ -119,7 +120,7 @@ def instrument(broker: Broker, injections: Injections, history: ClusterHistory) 
 
 
 def _story_of(route: Route) -> Handle:
-    """The handler as a coroutine function: some handlers answer at once."""
+    """The handler as a coroutine function; some handlers answer at once."""
 
     async def story(broker: BrokerParts, request: Any, context: RequestContext) -> Any:
         handled = route.handle(broker, request, context)
@@ -159,7 +160,7 @@ def _failing(handle: Handle, api: ApiKey, injections: Injections, history: Clust
 
 
 def _fetch_failed(response: Any, error: ErrorCode) -> Any:
-    """A fetch fails by partition; one that names none, or whose session fails, fails as a whole."""
+    """A fetch fails by partition. It fails as a whole if it names no partition, or if its session fails."""
     if error in _OF_FETCH_SESSIONS:
         response.responses = []
     partitions = [partition for topic in response.responses for partition in topic.partitions]
@@ -173,14 +174,15 @@ def _fetch_failed(response: Any, error: ErrorCode) -> Any:
 
 
 def _metadata_failed(response: Any, error: ErrorCode) -> Any:
-    """Metadata fail by topic and name the brokers, since clients take a broker without any for one that just starts."""
+    """Metadata fail by topic but contain the brokers: clients treat a broker that names none as one that has just
+    started."""
     for topic in response.topics:
         topic.error_code = error
         topic.partitions = []
     return response
 
 
-# What a broker answers otherwise as well, with the error in each entry.
+# The broker's usual answer, with the error in each entry.
 _FAIL_IN_PART: dict[ApiKey, Callable[[Any, ErrorCode], Any]] = {
     ApiKey.FETCH: _fetch_failed,
     ApiKey.METADATA: _metadata_failed,
@@ -207,7 +209,7 @@ def _acknowledging(handle: Handle, history: ClusterHistory) -> Handle:
 
 
 def _noted(outcome: Any, note: Callable[[Any], Any]) -> Any:
-    """The handler's result; its response is given to `note`, now or when it is there."""
+    """The handler's result; its response is passed to `note`, now or once it is known."""
     if type(outcome) is not Pending:
         return note(outcome)
     return Pending(outcome.operation, lambda: note(outcome.answer()))
@@ -259,18 +261,18 @@ def _serve(broker: BrokerParts, history: ClusterHistory, topic_partition: TopicP
     topic_id, _ = _topic(broker, topic_partition)
     log = broker.log_dirs.get(topic_partition)
     if log is not None and log.settings.compact:
-        return  # the cleaner writes the batch anew, and what it leaves out is not there any more
+        return  # the cleaner rewrites batches and leaves records out
     if isinstance(records, FileRecords):
         records = records.read()
     try:
         for header, _, _ in batches(records):
             history.serve(broker.broker_id, topic_id, topic_partition, header.base_offset, header.crc)
     except WireError as error:
-        history.contradictions.append(f"{topic_partition}: a consumer was given what cannot be read ({error})")
+        history.contradictions.append(f"{topic_partition}: a consumer received bytes that cannot be read ({error})")
 
 
 def follow_high_watermarks(broker: Broker, history: ClusterHistory) -> None:
-    """Notes how the high watermarks of a started broker's partitions move."""
+    """Records the changes of high watermarks on a started broker."""
     replicas = broker.replicas
     moved = replicas.high_watermark_moved
 

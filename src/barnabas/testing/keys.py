@@ -1,7 +1,7 @@
 """Certificates, passwords and tokens of a test's cluster with users, in a keyring.
 
-The keyring is the one that ``barnabas up --secure`` makes. A test's brokers have one more listener, for clients that
-use TLS with or without a certificate of their own, and accept every mechanism that is installed.
+The keyring is the one that ``barnabas up --secure`` makes. A test's brokers have one more listener for clients that use
+TLS, with or without a certificate. They accept every installed mechanism.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from barnabas.security.tls.settings import tls_settings
 
 LISTENERS: Final = (CLIENTS, BROKERS, CERTIFICATES)
 CLIENTS_STORE: Final = "clients.pem"
-"""The certificate that brokers show clients, once it is another than the one for brokers."""
+"""The file of the brokers' certificate for clients, once it differs from the one for brokers."""
 TLS: Final = "TLS"
 MTLS: Final = "mTLS"
 TOKEN_LIFE_S: Final = 3600.0
 EXPIRED_S_MAX: Final = 3600
-"""How long ago a certificate may have ended: they begin an hour before they are made."""
+"""How long ago a certificate may have expired: its validity begins an hour before its creation."""
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 _JWKS: Final = "jwks.json"
 _TOKEN_KEY: Final = "token-key.json"
@@ -44,20 +44,20 @@ _OFFERED: Final = "sasl.enabled.mechanisms"
 
 
 def passwords_of(users: Iterable[str] | Mapping[str, str]) -> dict[str, str]:
-    """Passwords by user, empty where the test gives none. Raises ``ValueError`` for invalid names."""
+    """Passwords by user, empty if the test gives none. Raises ``ValueError`` for invalid names."""
     if isinstance(users, str):
         raise ValueError(f"users are names in a list, such as [{users!r}], or passwords by name")
     passwords = dict(users) if isinstance(users, Mapping) else dict.fromkeys(users, "")
     for user in passwords:
         if not isinstance(user, str) or not _NAME.fullmatch(user):
-            raise ValueError(f"{user!r} is no user's name: it is made of letters, digits, '.', '_' and '-'")
+            raise ValueError(f"{user!r} is not a valid user name: it must consist of letters, digits, '.', '_' and '-'")
         if user == BROKER:
-            raise ValueError(f"{BROKER!r} is who the brokers are: call the user otherwise")
+            raise ValueError(f"{BROKER!r} is the brokers' own user: choose another name")
     return passwords
 
 
 class ClusterKeys:
-    """Raises `ConfigError` where cryptography, which makes certificates, is missing."""
+    """Makes certificates. Raises `ConfigError` if the package cryptography is missing."""
 
     def __init__(self, directory: Path, passwords: Mapping[str, str], config: Mapping[str, str]) -> None:
         directory.parent.mkdir(parents=True, exist_ok=True)
@@ -89,12 +89,13 @@ class ClusterKeys:
 
     @cached_property
     def brokers_tls(self) -> ssl.SSLContext:
-        """TLS with the brokers' certificate, which may do everything."""
+        """TLS with the brokers' certificate, whose holder has all rights."""
         return tls_settings(self.ring.stores()).client_context()
 
     @cached_property
     def unverified_tls(self) -> ssl.SSLContext:
-        """For the cluster's own requests to listeners whose certificate the test may have let expire."""
+        """TLS without verification, for the cluster's own requests to listeners whose certificate may have expired in
+        the test."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         return context
@@ -110,22 +111,22 @@ class ClusterKeys:
         if oauthbearer.MECHANISM in ours:
             keys = f"file:{self.ring.file(_JWKS)}"
             values |= dict.fromkeys(("sasl.oauthbearer.jwks.endpoint.url", ALLOWED_URLS), keys)
-            values["sasl.oauthbearer.clock.skew.seconds"] = "0"  # there is one clock
+            values["sasl.oauthbearer.clock.skew.seconds"] = "0"  # brokers and clients share a clock
         return values
 
     def files_of_brokers(self) -> dict[str, bytes]:
-        """By path: the files that brokers read through their own disk."""
+        """The files that brokers read through their own disk, by path."""
         return {self.ring.file(_JWKS): self.ring.directory.read(_JWKS)} if self._with_tokens else {}
 
     def certify_brokers(self, valid_for: float | None) -> str:
-        """A new certificate of the brokers for clients; returns its store's path."""
+        """Makes a new certificate of the brokers for clients; returns its store's path."""
         self.ring.certify(CLIENTS_STORE, BROKER, _now_ms(), HOSTS, until_ms=_until_ms(valid_for))
         return self.ring.file(CLIENTS_STORE)
 
     # Clients
 
     def certify(self, user: str, valid_for: float | None) -> str:
-        """A new certificate for a user; returns its store's path."""
+        """Makes a new certificate for a user; returns its store's path."""
         self.ring.certify(_store_of(user), user, _now_ms(), until_ms=_until_ms(valid_for))
         return self.ring.file(_store_of(user))
 
@@ -138,13 +139,13 @@ class ClusterKeys:
         return replace(self.ring.login(user), mechanism=mechanism)
 
     def token(self, user: str, valid_for: float = TOKEN_LIFE_S) -> str:
-        """A token for OAUTHBEARER, which the brokers trust for so many seconds."""
+        """A token for OAUTHBEARER that is valid for this many seconds."""
         from joserfc import jwt
         from joserfc.jwk import ECKey
 
         key = ECKey.import_key(json.loads(self.ring.directory.read(_TOKEN_KEY)))
         now_s = int(time.time())
-        # It has to be issued before it expires, also where it has expired already.
+        # The time of issue must lie before the expiry, even if that has passed.
         claims = {"sub": user, "iat": now_s + min(0, int(valid_for)) - 1, "exp": now_s + int(valid_for)}
         return str(jwt.encode({"alg": "ES256", "kid": _KEY_ID}, claims, key))
 
@@ -154,7 +155,7 @@ class ClusterKeys:
         if mechanism not in known:
             near = difflib.get_close_matches(mechanism, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"{', '.join(known)} are"
-            raise ValueError(f"{mechanism!r} is no mechanism that these brokers offer: {hint}")
+            raise ValueError(f"{mechanism!r} is not a mechanism that these brokers offer: {hint}")
         return mechanism
 
     def kafkas(self, user: str, mechanism: str) -> dict[str, str]:
@@ -175,7 +176,7 @@ class ClusterKeys:
         return self.ring.client_settings(self.login(user, mechanism))
 
     def librdkafkas(self, user: str, mechanism: str) -> dict[str, Any]:
-        """The same by librdkafka's names; a token is given by confluent-kafka's ``oauth_cb``."""
+        """A client's properties by librdkafka's names; confluent-kafka's ``oauth_cb`` provides the token."""
         if mechanism in (TLS, MTLS):
             return {**self.ring.librdkafka_tls_settings(self._certificate(user) if mechanism == MTLS else "")}
         if mechanism not in (oauthbearer.MECHANISM, gssapi.MECHANISM):
@@ -211,5 +212,7 @@ def _until_ms(valid_for: float | None) -> int | None:
     if valid_for is None:
         return None
     if valid_for <= -EXPIRED_S_MAX:
-        raise ValueError(f"valid_for={valid_for:g}: a certificate may have ended up to an hour ago, in seconds")
+        raise ValueError(
+            f"valid_for={valid_for:g}: a certificate may have expired at most an hour ago; the unit is seconds"
+        )
     return _now_ms() + round(valid_for * 1000)

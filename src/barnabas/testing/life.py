@@ -1,4 +1,4 @@
-"""One process of a broker or coordinator within a test's process: its doors, and how it ends."""
+"""A simulated process of a broker or coordinator within a test's process: its doors and its end."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from barnabas.testing.network import LinkNetwork, Links
 
 
 class ClusterError(Exception):
-    """The cluster cannot do what the test asked of it; the text says why."""
+    """The cluster cannot do what the test requested; the text has the reason."""
 
 
 class SeededEntropy(RealEntropy):
-    """Draws from the test's seed; a test's cluster has no secrets."""
+    """Entropy drawn from the test's seed: a test's cluster has no secrets."""
 
     __slots__ = ()
 
@@ -38,7 +38,7 @@ class SeededEntropy(RealEntropy):
 
 
 class Life:
-    """A process on the background loop, and its doors."""
+    """A simulated process on the background loop, and its doors."""
 
     def __init__(self, process: Process, links: Links, volume: Volume | None, clock: StallFreeClock, seed: str) -> None:
         self.process = process
@@ -52,7 +52,7 @@ class Life:
             raise OSError(errno.EIO, "the process is dead", path)
 
     async def run(self, story: Coroutine[Any, Any, Any], name: str) -> None:
-        """Runs a story within the process. Raises `ClusterError` when the process is killed meanwhile."""
+        """Runs a coroutine within the process. Raises `ClusterError` if the process is killed meanwhile."""
         task = self.process.loop.create_task(story, name=name, context=self.process.context)
         while not task.done():
             await asyncio.sleep(0.001)
@@ -61,7 +61,7 @@ class Life:
         task.result()
 
     def end(self) -> None:
-        """As ``kill -9``: sockets are reset, files closed, and none of its code runs any more."""
+        """As ``kill -9``: resets sockets, closes files; none of the process's code runs any more."""
         self.process.kill()
         ends = self.network.shut()
         if isinstance(self.disk, MortalDisk):

@@ -1,10 +1,11 @@
-"""The one background loop of a test's process, and the processes that live on it.
+"""The background loop of a test's process, and the simulated processes that run on it.
 
-Every cluster of a test process runs on one thread, so that brokers share only sockets with the test. Each broker has a
-`Process`, which every callback and task begun in its context passes through. A killed process runs nothing any more; a
-paused one runs nothing until it is resumed, and then everything in order, as after SIGSTOP and SIGCONT. Time for which
-the whole thread stood still (a test that keeps the interpreter busy, a slow machine) does not count for the cluster's
-sessions: `StallFreeClock` leaves it out, so that short timeouts make no test flaky.
+All clusters of a test process run on one thread, so that brokers share only sockets with the test. Each broker has a
+`Process`, through which all callbacks and tasks of its context pass. A killed process runs no code any more. A paused
+one runs none until it is resumed, and then everything in order, as after SIGSTOP and SIGCONT.
+
+The whole thread may stand still, for a test that keeps the interpreter busy or on a slow machine. `StallFreeClock`
+leaves that time out, so that it does not count for the cluster's sessions and short timeouts make no test flaky.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ _WAITS_MAX: Final = 1_000
 
 
 class Process:
-    """One process of a broker or coordinator."""
+    """The simulated process of a broker or coordinator."""
 
     def __init__(self, loop: ClusterLoop, name: str, tell: Callable[[str, str], None]) -> None:
         self.loop = loop
         self.name = name
         self.tell = tell
-        """Takes a line for the cluster's timeline: who, what."""
+        """Adds a line to the cluster's timeline: who, what."""
         self.alive = True
         self.paused = False
         self.tasks: dict[asyncio.Task[Any], None] = {}
@@ -63,14 +64,13 @@ class Process:
                 self.loop.call_soon_ungated(call)
 
     def kill(self) -> None:
-        """None of its code runs from here on, no ``finally`` either."""
+        """Ends the process: none of its code runs any more, not even a ``finally``."""
         self.alive = False
         self._held.clear()
 
     def bury(self) -> None:
-        """Takes its coroutines apart, when its doors are shut and it can reach nothing any more.
-
-        Left to the garbage collector they would end at any time and in any thread.
+        """Closes its coroutines, once its doors are shut and they cannot have an effect. The garbage collector would
+        end them at any time and in any thread.
         """
         tasks, self.tasks = list(self.tasks), {}
         for task in tasks:
@@ -82,7 +82,7 @@ class Process:
                     self.context.copy().run(coroutine.close)
                     break
                 except RuntimeError:
-                    continue  # it awaits something in a `finally`
+                    continue  # the coroutine awaits in a `finally`
                 except Exception as error:
                     logger.debug("%s: %s ended with %r", self.name, task.get_name(), error)
                     break
@@ -90,11 +90,11 @@ class Process:
 
 current_process: ContextVar[Process | None] = ContextVar("process", default=None)
 _stories: ContextVar[list[Future[Any]] | None] = ContextVar("stories", default=None)
-"""What the call of a coroutine has begun on the background loop."""
+"""The work that a coroutine's call has started on the background loop."""
 
 
 class _Call:
-    """A callback of a process, which runs while the process does."""
+    """A callback of a process; it runs only while the process does."""
 
     __slots__ = ("args", "callback", "context", "handle", "process")
 
@@ -118,7 +118,7 @@ _Loop: Any = fastest_loop()
 
 
 class ClusterLoop(_Loop):  # type: ignore[misc]
-    """The fastest loop, with each process's callbacks behind its gate."""
+    """The fastest event loop; each process's callbacks pass its gate."""
 
     def call_soon(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
@@ -162,15 +162,16 @@ class ClusterLoop(_Loop):  # type: ignore[misc]
 
 
 class Background:
-    """The thread and its loop. Made when the first cluster of a test process starts, ended with the process."""
+    """The thread and its loop. It starts with the first cluster of a test process, and ends with the process."""
 
     def __init__(self) -> None:
         self.loop = ClusterLoop()
         self.stalled_ms = 0
-        """How long this thread was kept from running, in all."""
+        """The total time for which this thread could not run."""
         self._due = 0.0
         self._threads = ThreadPoolExecutor(_WAITS_MAX, "kafka-cluster-waits")
-        """For coroutines that wait. A loop's own are six on two cores: waits fill these before what they wait for."""
+        """Threads for waiting coroutines. A loop's own pool has six threads on two cores: waits would take all of them,
+        before the work that they wait for."""
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafka-cluster", daemon=True)
         self._thread.start()
@@ -189,7 +190,7 @@ class Background:
         self.loop.call_later(TICK_S, self._tick)
 
     def look_for_stall(self) -> None:
-        """Whoever first asks for the time after a standstill detects it."""
+        """Detects a standstill, at the first reading of the clock after it."""
         late = time.monotonic() - self._due
         if late > _STALL_S:
             self.stalled_ms += round(late * 1000)
@@ -197,11 +198,11 @@ class Background:
 
     @property
     def is_a_forks(self) -> bool:
-        """Whether this process was forked from the one that has the thread."""
+        """Whether this process is a fork of the one that has the thread."""
         return not self._thread.is_alive()
 
     def run(self, story: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """Runs `story` on the loop from another thread and waits for its outcome."""
+        """Runs the coroutine `story` on the loop, called from another thread, and waits for its outcome."""
         assert threading.current_thread() is not self._thread, "the cluster's own thread cannot wait for itself"
         future = asyncio.run_coroutine_threadsafe(story, self.loop)
         stories = _stories.get()
@@ -214,9 +215,8 @@ class Background:
             raise
 
     async def awaited(self, call: Callable[[], T]) -> T:
-        """The outcome of `call`, which waits for stories in a thread, while a coroutine's own loop goes on.
-
-        Cancelling it ends the story that is under way, and the thread with it.
+        """Runs `call`, which waits for coroutines of the background loop, in a thread, so that the caller's own loop
+        goes on. Cancelling it ends the present coroutine, and so the thread.
         """
         stories: list[Future[Any]] = []
         context = copy_context()
@@ -237,7 +237,7 @@ class Background:
 
 
 class StallFreeClock:
-    """The wall clock, and a monotonic clock from which the thread's standstills are left out."""
+    """The wall clock, and a monotonic clock without the thread's standstills."""
 
     def __init__(self, background: Background) -> None:
         self._background = background
@@ -266,7 +266,7 @@ def background() -> Background:
 
 
 def _forget() -> None:
-    """A forked child has the loop's memory, and not its thread."""
+    """Forgets the loop: a forked child has its memory, but not its thread."""
     global _background
     _background = None
 

@@ -1,8 +1,8 @@
-"""Real sockets on loopback with a door between them and each process: latency by link, cut links, pauses, resets.
+"""Real sockets on loopback, with a door between them and each process: latency by link, cut links, pauses, resets.
 
-Each end of a connection that belongs to a process of the cluster is a `LinkEnd`. What arrives from another process or
-from a client passes the link from there to here; what goes to a client (whose end is not ours) passes the link to it.
-A link that is cut holds what was sent, as TCP does, until it is healed. A connection through a cut link is not made.
+Each end of a connection in a process of the cluster is a `LinkEnd`. Bytes from another process or from a client pass
+the link from the sender to this process. Bytes to a client pass the link to the client here, as the client has no
+`LinkEnd`. A cut link holds sent bytes, as TCP does, until it is healed. No connection is made through a cut link.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 HOST: Final = "127.0.0.1"
 CLIENT: Final = "client"
-"""Every client of the test, as a link's end."""
+"""The name of a link's end for all clients of the test."""
 HARNESS: Final = "harness"
-"""The cluster's own client, which no fault touches."""
+"""The name of a link's end for the cluster's own client, which is exempt from faults."""
 _RESET: Final = struct.pack("ii", 1, 0)
 
 
@@ -41,13 +41,13 @@ class Links:
 
     def __init__(self) -> None:
         self.quiet = True
-        """No link is cut or slow: bytes go straight through."""
+        """True while no link is cut or slow: then bytes go straight through."""
         self.names: dict[int, str] = {}
-        """By port: where a process listens, and from where it has connected."""
+        """The owners of ports, both of listening and of connected sockets."""
         self.ends: dict[LinkEnd, None] = {}
         self.servers: list[asyncio.AbstractServer] = []
         self.holders: Sequence[socket.socket] = ()
-        """What holds the ports of brokers that do not run."""
+        """Sockets that hold the ports of brokers that do not run."""
         self._cut: dict[tuple[str, str], None] = {}
         self._latency: dict[tuple[str, str], float] = {}
         _all_links.add(self)
@@ -59,7 +59,7 @@ class Links:
         return (source, target) in self._cut
 
     def latency(self, source: str, target: str) -> float:
-        """Seconds, one way."""
+        """The latency of a link in one direction, in seconds."""
         return self._latency.get((source, target), 0.0)
 
     def cut(self, source: str, target: str) -> None:
@@ -74,7 +74,7 @@ class Links:
         self._changed()
 
     def heal(self, pairs: Iterable[tuple[str, str]] | None = None) -> None:
-        """Mends the cut links between `pairs`, or all of them, and ends every latency as well."""
+        """Heals the cut links between `pairs`; without pairs all links, and ends every latency as well."""
         if pairs is None:
             self._cut.clear()
             self._latency.clear()
@@ -92,7 +92,7 @@ class Links:
         return list(self._cut)
 
     def descriptors(self) -> Iterator[int]:
-        """Of every socket of the cluster that is open."""
+        """The descriptors of all open sockets of the cluster."""
         listening = [near for server in self.servers for near in getattr(server, "sockets", ())]
         for near in (*self.holders, *listening, *(end.get_extra_info("socket") for end in self.ends)):
             if near is not None and near.fileno() >= 0:
@@ -103,8 +103,9 @@ _all_links: WeakSet[Links] = WeakSet()
 
 
 def _let_go() -> None:
-    """In a forked child, lets go of the brokers' sockets. It would keep their ports when they die, and the connections,
-    so that no client would hear of it. The descriptors stay taken, because objects of the child know them as well."""
+    """Closes the brokers' sockets in a forked child. Otherwise the child would keep a dead broker's port and
+    connections, so that clients would not notice its death. The descriptors stay in use (of another file), because
+    objects of the child still have them."""
     nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     for links in list(_all_links):
         for descriptor in list(links.descriptors()):
@@ -116,22 +117,22 @@ os.register_at_fork(after_in_child=_let_go)
 
 
 class _Made:
-    """The connection begins."""
+    """An event: the connection is made."""
 
 
 class _Ended:
-    """The other side will send no more."""
+    """An event: the other side will send no more."""
 
 
 class _Lost:
-    """The connection is gone."""
+    """An event: the connection is lost."""
 
     def __init__(self, error: Exception | None) -> None:
         self.error = error
 
 
 class LinkEnd(asyncio.Protocol, asyncio.Transport):
-    """Between the real transport and a process's protocol; each takes it for the other."""
+    """Stands between the real transport and a process's protocol, and is the other one for each of them."""
 
     def __init__(self, links: Links, process: Process, factory: Callable[[], asyncio.BaseProtocol], remote: str | None):
         super().__init__()
@@ -178,7 +179,7 @@ class LinkEnd(asyncio.Protocol, asyncio.Transport):
 
     def eof_received(self) -> bool:
         self._take(_Ended())
-        return True  # whether the connection ends is said by the inner protocol, when the end has come to it
+        return True  # the inner protocol decides on closing, once the end of the data has reached it
 
     def connection_lost(self, error: Exception | None) -> None:
         self._links.ends.pop(self, None)
@@ -209,7 +210,7 @@ class LinkEnd(asyncio.Protocol, asyncio.Transport):
         return self._process.name
 
     def go_on(self) -> None:
-        """Something that may have held bytes back has changed."""
+        """Called after a change, such as a healed link: bytes may pass again."""
         if self._inbox or self._outbox:
             self._process.loop.call_soon(self._go_on, context=self._process.context.copy())
 
@@ -277,7 +278,7 @@ class LinkEnd(asyncio.Protocol, asyncio.Transport):
             timer.cancel()
         self._timers[which] = self._process.loop.call_later(seconds, callback, context=self._process.context.copy())
 
-    # ---- outwards: what the process's protocol asks of its transport
+    # ---- outwards: calls of the process's protocol to its transport
 
     def write(self, data: Bytes) -> None:
         if self._process.alive and not self._closing:
@@ -294,7 +295,7 @@ class LinkEnd(asyncio.Protocol, asyncio.Transport):
                 self._transport.writelines(list_of_data)
 
     def _hold_back(self, data: bytes | None) -> None:
-        """A client's end is not ours, so what goes to it passes the link here."""
+        """Bytes to a client pass the link here, as the client has no `LinkEnd`."""
         latency = self._links.latency(self.name, self.remote) if self.remote == CLIENT else 0.0
         self._outbox.append((self._process.loop.time() + latency, data))
         self._send_held()
@@ -326,7 +327,7 @@ class LinkEnd(asyncio.Protocol, asyncio.Transport):
             self._transport.close()
 
     def abort(self) -> None:
-        """Ends the connection at once, also where `close` still waits for what the other side does not read."""
+        """Ends the connection at once, even if `close` still waits for the other side to read."""
         if self._process.alive:
             self._closing = True
             self._outbox.clear()
@@ -340,7 +341,7 @@ class LinkEnd(asyncio.Protocol, asyncio.Transport):
         self._reading = True
         if not self._closing:
             self._transport.resume_reading()
-            # Not within the caller's own frame: it goes on reading where it stands.
+            # Not within the caller's frame, which goes on reading from this connection.
             self._process.loop.call_soon(self._deliver, context=self._process.context.copy())
 
     def is_reading(self) -> bool:
@@ -367,7 +368,7 @@ class LinkEnd(asyncio.Protocol, asyncio.Transport):
     # ---- the process dies
 
     def reset(self) -> None:
-        """What the kernel does with sockets of a process that was killed with unread bytes."""
+        """Resets the connection, as the kernel does for a process that was killed with unread bytes."""
         self._links.ends.pop(self, None)
         if self._port:
             self._links.names.pop(self._port, None)
@@ -382,11 +383,11 @@ class LinkEnd(asyncio.Protocol, asyncio.Transport):
         self._transport.abort()
 
     def bury(self) -> None:
-        """Ends what the protocol still had under way, when it can reach nothing any more."""
+        """Ends the protocol's coroutines, once they cannot have an effect."""
         inner, self.inner = self.inner, None
         self._inbox.clear()
         self._outbox.clear()
-        if isinstance(inner, BrokerConnection | TlsTransport):  # which may hold a story that waits
+        if isinstance(inner, BrokerConnection | TlsTransport):  # which may have a waiting coroutine
             self._process.context.copy().run(inner.connection_lost, None)
 
 
@@ -441,11 +442,11 @@ class LinkNetwork:
         try:
             near.setblocking(False)
             near.bind((HOST, 0))
-            # Before the other side sees the connection, it can find out whose it is.
+            # The other side can look up the owner of the connection before it sees the connection.
             own_port = near.getsockname()[1]
             links.names[own_port] = name
             await loop.sock_connect(near, (host, port))
-            # The handshake of TLS takes as long as the other process, which may be paused.
+            # The TLS handshake may take long: the other process may be paused.
             connecting = loop.create_task(
                 loop.create_connection(
                     lambda: LinkEnd(links, self._process, protocol_factory, target),
@@ -465,8 +466,8 @@ class LinkNetwork:
             if connecting is None or connecting.done():
                 near.close()
             else:
-                # The transport that is being made closes the descriptor by its number, which somebody else's may have
-                # by then, of this loop or of a client's thread.
+                # The new transport closes the descriptor by its number. By then the number may belong to another
+                # socket, of this loop or of a client's thread.
                 connecting.add_done_callback(lambda done: near.close())
             raise
         end.connected_from(own_port)
@@ -480,7 +481,8 @@ class LinkNetwork:
         return [end for end in self._links.ends if end.belongs_to(self._process)]
 
     def shut(self) -> list[LinkEnd]:
-        """The process died: its ports are free and its connections reset. Returns its ends, to be buried."""
+        """Frees a dead process's ports and resets its connections. Returns its link ends, which must still be
+        buried."""
         servers, self._servers = self._servers, []
         for server in servers:
             server.close()

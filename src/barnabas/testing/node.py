@@ -1,6 +1,6 @@
-"""One broker of a test's cluster as a process: ``python -m barnabas.testing.node PROPERTIES READY ACKNOWLEDGED``.
+"""Runs one broker of a test's cluster as a process: ``python -m barnabas.testing.node PROPERTIES READY ACKNOWLEDGED``.
 
-Ends with the process that started it.
+It ends together with the process that started it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 def end_with_parent() -> None:
-    """A paused process would not notice its parent's death; on Linux the kernel ends it nevertheless."""
+    """Lets the kernel end this process with its parent (on Linux): a paused process would not notice its parent's
+    death."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
 

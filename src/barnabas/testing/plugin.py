@@ -1,10 +1,10 @@
 """The pytest plugin: a cluster as a fixture.
 
-``kafka_cluster`` is a fresh one for each test (it takes some tens of milliseconds); ``kafka_module_cluster`` and
-``kafka_session_cluster`` are shared, and mended after each test; ``async_kafka_cluster`` has its methods awaited.
-``@pytest.mark.kafka(brokers=3, seed=42, config={..}, on_disk=True, processes=True, users=[..])`` takes what
-`KafkaCluster` takes. Where a test fails, what happened in its cluster is in the report, and whole under
-``--kafka-traces``: as text, and as the view of a cluster in one HTML file, which a browser opens and scrubs through.
+``kafka_cluster`` is a new cluster for each test (it takes some tens of milliseconds). ``kafka_module_cluster`` and
+``kafka_session_cluster`` are shared, and their faults are ended after each test. The methods of ``async_kafka_cluster``
+are coroutines. ``@pytest.mark.kafka(brokers=3, seed=42, config={..}, on_disk=True, processes=True, users=[..])`` takes
+the arguments of `KafkaCluster`. If a test fails, its report has the end of the cluster's timeline. The directory of
+``--kafka-traces`` has the whole: as text, and as the cluster view with a slider in one HTML file.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--kafka-traces",
         default=".pytest_kafka",
         metavar="DIR",
-        help="where what happened in the cluster of a failed test is saved (default: %(default)s; '' saves nothing)",
+        help="the directory for the timelines of failed tests' clusters (default: %(default)s; '' saves nothing)",
     )
     group.addoption(
-        "--kafka-seed", type=int, default=None, metavar="N", help="the seed of clusters whose mark names none"
+        "--kafka-seed", type=int, default=None, metavar="N", help="the seed of clusters whose mark has none"
     )
 
 
@@ -42,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "kafka(brokers=3, seed=None, config=None, on_disk=False, processes=False, session_timeout=None, users=()): "
-        "how the cluster of kafka_cluster and its kin is made",
+        "arguments for the cluster of kafka_cluster and similar fixtures",
     )
 
 
@@ -55,10 +55,11 @@ def _made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     from barnabas.testing.cluster import KafkaCluster
 
     options: dict[str, Any] = {}
-    # The test's marks, for a module or a session has none of its tests'; the nearest is the last to speak.
+    # All marks that apply to the test (a module or session has no marks of its tests); the nearest one overrides the
+    # others.
     for mark in reversed([*request.config.stash[_running].iter_markers("kafka")]):
         if mark.args:
-            raise pytest.UsageError("@pytest.mark.kafka takes keywords alone, such as brokers=3.")
+            raise pytest.UsageError("@pytest.mark.kafka takes only keyword arguments, such as brokers=3.")
         options |= mark.kwargs
     on_disk = options.pop("on_disk", False)
     if options.get("seed") is None:
@@ -78,14 +79,15 @@ def _used_by(request: pytest.FixtureRequest, cluster: KafkaCluster) -> KafkaClus
 
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """A cluster of this test's own: three brokers in its process, unless ``@pytest.mark.kafka`` says otherwise."""
+    """A new cluster for this test: three brokers in the test's process, unless ``@pytest.mark.kafka`` says
+    otherwise."""
     with _made(request, tmp_path_factory) as cluster:
         yield _used_by(request, cluster)
 
 
 @pytest.fixture
 def async_kafka_cluster(kafka_cluster: KafkaCluster) -> AsyncKafkaCluster:
-    """`kafka_cluster` for coroutines, whichever plugin runs them."""
+    """`kafka_cluster` for coroutines, with any plugin that runs them."""
     from barnabas.testing.cluster import AsyncKafkaCluster
 
     return AsyncKafkaCluster(kafka_cluster)
@@ -95,7 +97,7 @@ def async_kafka_cluster(kafka_cluster: KafkaCluster) -> AsyncKafkaCluster:
 def kafka_module_cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[KafkaCluster]:
-    """One cluster for a module's tests (``pytestmark = pytest.mark.kafka(..)``); every fault is mended after each
+    """One cluster for a module's tests (``pytestmark = pytest.mark.kafka(..)``); every fault is ended after each
     test."""
     with _made(request, tmp_path_factory) as cluster:
         yield cluster
@@ -105,19 +107,19 @@ def kafka_module_cluster(
 def kafka_session_cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[KafkaCluster]:
-    """One cluster for all tests of this process; every fault is mended after each test."""
+    """One cluster for all tests of this process; every fault is ended after each test."""
     with _made(request, tmp_path_factory) as cluster:
         yield cluster
 
 
 @pytest.fixture(autouse=True)
 def _kafka_mended(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Shared clusters are fixtures of their own scope, so that other fixtures of that scope can use them. This one
-    mends a test's faults when the test's other fixtures have ended."""
+    """Ends a test's faults in shared clusters, after the test's other fixtures. The shared clusters themselves are
+    fixtures of their own scope, so that other fixtures of that scope can use them."""
     for name in _shared(request):
         _used_by(request, request.getfixturevalue(name))
     yield
-    for name in _shared(request):  # those as well that the test asked for while it ran
+    for name in _shared(request):  # also those that the test requested while it ran
         request.getfixturevalue(name).recover()
 
 
@@ -159,7 +161,7 @@ def _told(item: pytest.Item, cluster: KafkaCluster, which: str) -> str:
         file.write_text(f"{item.nodeid}\nseed {cluster.seed}\n\n{story}\n")
         cluster.save_view(view)
         saved += f", as pictures in {view}"
-    except ClusterError:  # the test closed it: what it told until then is all there is
+    except ClusterError:  # the test closed the cluster: there is only its text up to then
         view.unlink(missing_ok=True)
     except OSError as error:  # a report that raises ends the whole run of the tests
         saved = f"not saved: {error}"

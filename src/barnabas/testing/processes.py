@@ -1,6 +1,6 @@
-"""The host whose brokers are processes of their own, for faults that only the operating system can cause.
+"""The host that runs each broker as a process of its own, for faults that only the operating system can cause.
 
-The coordinator stays in the test's process. A broker writes down each acknowledgement before it answers, in a file that
+The coordinator stays in the test's process. A broker writes each acknowledgement to a file before it answers. The file
 survives a ``kill -9``, so that `verify` also knows the promises of dead brokers.
 """
 
@@ -31,7 +31,7 @@ STOP_TIMEOUT_S: Final = 20.0
 
 
 class _Tail:
-    """The lines of a file that are new since the last look."""
+    """Reads the lines of a file that are new since the last look."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -50,7 +50,7 @@ class _Tail:
 
 class ProcessHost(Host):
     def __init__(self, *arguments: Any, held: Sequence[int] = (), **options: Any) -> None:
-        """`held`: descriptors that brokers hold as long as they run."""
+        """`held` has descriptors that brokers inherit and hold as long as they run."""
         super().__init__(*arguments, **options)
         self._held = held
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -229,4 +229,4 @@ class WrittenHistory(ClusterHistory):
     def serve(
         self, broker_id: int, topic_id: Uuid, topic_partition: TopicPartition, base_offset: int, crc: int
     ) -> None:
-        """Nothing to note: what consumers are given is followed only where the brokers share a process."""
+        """Does nothing: batches given to consumers are recorded only if the brokers run in the test's process."""

@@ -22,22 +22,22 @@ _STORY_LINES: Final = 200
 
 
 class AcknowledgedRecordLost(AssertionError):
-    """The cluster broke a promise. The text has what was lost, and the timeline."""
+    """The cluster broke a promise. The text has the lost batches and the timeline."""
 
 
 class Verdict(NamedTuple):
-    """What `KafkaCluster.verify` looked at."""
+    """The result of `KafkaCluster.verify`: what it checked."""
 
     acknowledged: int
-    """Batches that producers with acks=all were told are safe."""
+    """Batches that were acknowledged to producers with acks=all."""
     served: int
-    """Batches that consumers were given."""
+    """Batches that consumers received."""
     partitions: int
     replicas: int
 
 
 class Broken(NamedTuple):
-    """A promise that was not kept; without a partition it concerns the whole cluster."""
+    """A broken promise; without a partition it concerns the whole cluster."""
 
     topic_partition: TopicPartition | None
     how: str
@@ -48,7 +48,7 @@ class Broken(NamedTuple):
 
 @dataclass(slots=True)
 class _Promised:
-    """The promises about one partition, by the ids that its topic has had."""
+    """The promises about one partition, by the topic ids that its topic has had."""
 
     acknowledged: list[Acknowledged] = field(default_factory=list)
     served: list[tuple[Uuid, int, Served]] = field(default_factory=list)
@@ -61,7 +61,7 @@ class _Promised:
 
 
 async def examine(cluster: RunningCluster, timeout: float) -> tuple[Verdict, list[Broken]]:
-    """What was looked at, and what is broken. Runs on the background loop."""
+    """Checks the promises; returns what was checked and what is broken. Runs on the background loop."""
     history = cluster.history
     broken = [Broken(None, sentence) for sentence in history.contradictions]
     for broker_id in cluster.broker_ids:
@@ -89,7 +89,7 @@ async def examine(cluster: RunningCluster, timeout: float) -> tuple[Verdict, lis
                 timeout,
             )
         except ValueError:
-            continue  # its topic was made anew with less partitions
+            continue  # the topic was created anew with fewer partitions
         assert view is not None
         looked_at, wrong = await _examine_partition(
             cluster, topic_partition, promised.of(metadata.topic_id(topic)), view, compacted[topic]

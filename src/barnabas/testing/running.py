@@ -1,4 +1,4 @@
-"""The part of a cluster that its handles, users and verdict know: its host, our own client, and waiting."""
+"""The part of a cluster that its handles, users and verdict use: its host, our own client, and waiting."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ S = TypeVar("S")
 
 TIMEOUT: Final = 30.0
 _POLL_S: Final = 0.005
-_NOT_RUNNING: Final = "The cluster does not run: use it within `with`, or call start()."
+_NOT_RUNNING: Final = "The cluster is not running: use it within `with`, or call start()."
 
 
 class RunningCluster:
-    """What handles, users and the verdict know of a cluster."""
+    """The part of a cluster that handles, users and the verdict use."""
 
     def __init__(self, count: int, seed: int) -> None:
         self.seed = seed
@@ -42,7 +42,7 @@ class RunningCluster:
 
     @property
     def client(self) -> ClusterClient:
-        """Our own client, which no fault strikes; it belongs to the background loop."""
+        """Our own client, which is exempt from faults; it belongs to the background loop."""
         if self._client is None:
             raise ClusterError(_NOT_RUNNING)
         return self._client
@@ -51,19 +51,19 @@ class RunningCluster:
         if self._is_a_forks:
             story.close()
             raise ClusterError(
-                "The cluster is another process's, which was forked: give the child its bootstrap servers."
+                "This process is a fork, and the cluster runs in its parent: pass the bootstrap servers to the child."
             )
         return background().run(story)
 
     @property
     def _is_a_forks(self) -> bool:
-        """Whether this process was forked from the one in which the cluster runs."""
+        """Whether this process is a fork of the one in which the cluster runs."""
         return self._host is not None and self._host.background.is_a_forks
 
     async def until(
         self, fits: Callable[[S], bool], look: Callable[[], Coroutine[Any, Any, S]], what: str, timeout: float
     ) -> S:
-        """The first finding that fits. Raises ``TimeoutError`` naming `what` and the last finding."""
+        """Waits for a finding that fits, and returns it. Raises ``TimeoutError`` with `what` and the last finding."""
         deadline = time.monotonic() + timeout
         last: object = None
         while True:
@@ -83,7 +83,7 @@ class RunningCluster:
         return range(self._count)
 
     def known(self, broker_id: int) -> int:
-        """Raises ``ValueError`` where the cluster has no such broker."""
+        """Checks a broker's id. Raises ``ValueError`` if the cluster has no such broker."""
         if not 0 <= broker_id < self._count:
             raise ValueError(f"there is no broker {broker_id}: ids go from 0 to {self._count - 1}")
         return broker_id
@@ -104,7 +104,7 @@ class RunningCluster:
         return {partition: found.offset for partition, found in listed.items()}
 
     def ends(self, ends: SupportsInt | str | Iterable[SupportsInt | str], broker_id: int | None = None) -> list[str]:
-        """The names of links' ends, as the tests name them."""
+        """The names of the links' ends that a test gives as `End`."""
         if isinstance(ends, str | SupportsInt):
             ends = [ends]
         names: dict[str, None] = {}
@@ -113,7 +113,9 @@ class RunningCluster:
                 names.update((broker_name(number), None) for number in range(self._count) if number != broker_id)
             elif isinstance(end, str):
                 if end not in (ZOOKEEPER, CLIENT):
-                    raise ValueError(f"{end!r} is no end of a link: brokers, 'brokers', 'zookeeper' and 'client' are")
+                    raise ValueError(
+                        f"{end!r} is not an end of a link: brokers, 'brokers', 'zookeeper' and 'client' are"
+                    )
                 names[end] = None
             elif int(end) != broker_id:
                 names[broker_name(self.known(int(end)))] = None

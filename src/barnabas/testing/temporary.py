@@ -1,4 +1,4 @@
-"""A directory that is removed when all its holders have ended, however they did."""
+"""A directory that is removed when all its holders have ended, by whatever cause."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _AT_THE_END: Final = 'read -r _; exec rm -rf -- "$0"'
 
 
 class TemporaryDirectory:
-    """`place` is removed by `remove`, or when no process holds the pipe `held` any more: this process does, and so do
-    brokers that write there. A process of its own waits for that, so that ``kill -9`` leaves nothing behind."""
+    """`place` is removed by `remove`, or when no process holds the pipe `held` any more: this process holds it, and so
+    do brokers that write there. A separate process waits for that, so that ``kill -9`` leaves no files behind."""
 
     def __init__(self) -> None:
         self.place = Path(tempfile.mkdtemp(prefix="kafka-cluster-"))
@@ -29,7 +29,7 @@ class TemporaryDirectory:
         os.close(waiting)
 
     def remove(self) -> None:
-        """Also when others, such as a forked process, still hold it."""
+        """Removes the directory, even if others, such as a forked process, still hold it."""
         self._remover.kill()
         self._remover.wait()
         os.close(self.held)

@@ -1,4 +1,4 @@
-"""Users of a test's cluster: how each logs in, and what each may do."""
+"""Users of a test's cluster: their logins and their rights."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _LOGIN_TIMEOUT_MS: Final = 3_000
 
 
 class UserHandle:
-    """A user of the cluster, who may do nothing until it is allowed.
+    """A user of the cluster, who has no rights until it gets some.
 
-    A `mechanism` is how the user logs in: SCRAM-SHA-512, SCRAM-SHA-256, PLAIN, OAUTHBEARER, GSSAPI where the brokers
-    are configured for it, mTLS (with a certificate), or TLS (without any: as ``User:ANONYMOUS``).
+    A `mechanism` is the way to log in: SCRAM-SHA-512, SCRAM-SHA-256, PLAIN, OAUTHBEARER, GSSAPI if the brokers are
+    configured for it, mTLS (with a certificate), or TLS (without a certificate, as ``User:ANONYMOUS``).
     """
 
     def __init__(self, cluster: RunningCluster, keys: ClusterKeys, name: str) -> None:
@@ -42,7 +42,7 @@ class UserHandle:
     def __repr__(self) -> str:
         return f"<user {self.name}>"
 
-    # ---- coming in
+    # ---- logging in
 
     def client_config(self, mechanism: str = MECHANISM) -> dict[str, Any]:
         """A configuration for confluent-kafka and everything on librdkafka, with the brokers' addresses.
@@ -53,8 +53,8 @@ class UserHandle:
         return {**self._bootstrap(mechanism), **self._keys.librdkafkas(self.name, mechanism)}
 
     def properties(self, mechanism: str = MECHANISM, *, prefix: str = "") -> dict[str, str]:
-        """The same by Kafka's names: for Java and Kafka's tools, `barnabas.client`, and with ``prefix="kafka."`` for
-        Spark. Raises ``ValueError`` as `client_config`."""
+        """The client's properties by Kafka's names: for Java and Kafka's tools, `barnabas.client`, and with
+        ``prefix="kafka."`` for Spark. Raises ``ValueError`` as `client_config`."""
         values = {**self._bootstrap(mechanism), **self._keys.kafkas(self.name, mechanism)}
         return {f"{prefix}{name}": value for name, value in values.items()}
 
@@ -65,38 +65,38 @@ class UserHandle:
 
     @property
     def password(self) -> str:
-        """For SCRAM and PLAIN."""
+        """The password for SCRAM and PLAIN."""
         return self._keys.login(self.name).password
 
     def token(self, *, valid_for: float = TOKEN_LIFE_S) -> str:
-        """A token for OAUTHBEARER, valid for so many seconds; a negative number has expired. Raises ``ValueError``
-        where joserfc is not installed."""
+        """A token for OAUTHBEARER, valid for this many seconds; with a negative number it has expired. Raises
+        ``ValueError`` if joserfc is not installed."""
         self._keys.check("OAUTHBEARER")
         return self._keys.token(self.name, valid_for)
 
     def certify(self, *, valid_for: float | None = None) -> str:
-        """A new key and certificate in place of the former ones, valid for so many seconds: ``-1`` has expired.
+        """Replaces key and certificate by new ones, valid for this many seconds: ``-1`` has expired.
 
         Returns the path of the PEM file, which `client_config` and `properties` name for mTLS.
         """
         return self._keys.certify(self.name, valid_for)
 
     def change_password(self, password: str | None = None) -> None:
-        """Takes effect at once for SCRAM, and at a broker's next start for PLAIN, as in Kafka. By default the password
-        is drawn."""
+        """Changes the password: at once for SCRAM, and at a broker's next start for PLAIN, as in Kafka. By default the
+        new password is random."""
         self._keys.ring.set_password(self.name, password or new_password())
         self._cluster.run(self.make())
 
     async def make(self) -> None:
-        """Sets the keyring's password. Returns when every running broker accepts it."""
+        """Sets the keyring's password in the cluster. Returns when every running broker accepts it."""
         login = self._keys.login(self.name)
         for mechanism in SCRAM.values():
             await Admin(self._cluster.client).set_scram_password(self.name, login.password, mechanism)
         await self._until_let_in(login, True)
 
     def delete(self) -> None:
-        """This user can no longer log in by SCRAM, until `change_password` makes it again. As in Kafka, open
-        connections stay open, and PLAIN, tokens and certificates remain valid."""
+        """Deletes the user's SCRAM credentials; `change_password` makes new ones. As in Kafka, open connections stay
+        open, and PLAIN, tokens and certificates remain valid."""
 
         async def story() -> None:
             await Admin(self._cluster.client).delete_scram_passwords(self.name, list(SCRAM.values()))
@@ -132,14 +132,15 @@ class UserHandle:
             await connection.close()
         return True
 
-    # ---- being allowed
+    # ---- rights
 
     def allow(self, resource: str | None = None, *operations: str) -> None:
         """Allows operations, or all, on a resource: ``"topic:orders"``, ``"topic:orders-*"`` (a prefix), ``"topic:*"``,
         ``"group:.."``, ``"transactional-id:.."``, ``"cluster"``, ``"user:.."``, ``"delegation-token:.."``.
 
-        Without a resource it allows what applications do: create, write and read topics in groups and transactions.
-        Returns when every running broker knows. Raises ``ValueError`` for an unknown resource or operation.
+        Without a resource it allows the work of applications: create, write and read topics, in groups and
+        transactions. Returns when every running broker knows the rights. Raises ``ValueError`` for an unknown resource
+        or operation.
         """
         rights = (
             application_rights(self.name) if resource is None else self._acls(Permission.ALLOW, resource, operations)
@@ -147,7 +148,7 @@ class UserHandle:
         self._cluster.run(self._allow(rights))
 
     def deny(self, resource: str, *operations: str) -> None:
-        """Denies operations, or all, on a resource, whatever else allows them; as `allow`."""
+        """Denies operations, or all, on a resource, even if they are allowed elsewhere; arguments as for `allow`."""
         self._cluster.run(self._allow(self._acls(Permission.DENY, resource, operations)))
 
     def _acls(self, permission: Permission, resource: str, operations: Sequence[str]) -> list[Binding]:
@@ -168,7 +169,7 @@ class UserHandle:
         await self._until_known(lambda known: known.issuperset(rights))
 
     def revoke(self, resource: str | None = None) -> None:
-        """Removes what was allowed and denied, on this resource or all; returns when the running brokers know."""
+        """Removes the rights and denials on this resource, or all; returns when the running brokers know it."""
         wanted = AclFilter(principal=self._principal)
         if resource is not None:
             wanted = AclFilter(*resource_of(resource), self._principal)
@@ -191,7 +192,8 @@ class UserHandle:
 
 
 async def show_certificate(cluster: RunningCluster, store: str, shown: str) -> None:
-    """Makes the running brokers show clients the certificate of the file `store`, which is `shown`; none restarts."""
+    """Makes the running brokers use the certificate in the file `store` for clients, without a restart. Returns when
+    clients get the certificate `shown`."""
     names = [f"listener.name.{listener.lower()}.ssl.keystore.location" for listener in (CLIENTS, CERTIFICATES)]
     for broker_id in cluster.running():
         changes = [(AlterOperation.SET, name, store) for name in names]

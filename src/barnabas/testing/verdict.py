@@ -1,4 +1,5 @@
-"""Whether a cluster kept its promises. Pure: batches read from files and noted promises in, sentences out."""
+"""Decides whether a cluster kept its promises. Pure functions: from batches in files and recorded promises to
+sentences."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from barnabas.wire.records import batches, check_crc
 
 
 class ReplicaBatch(NamedTuple):
-    """A batch as a replica's file holds it."""
+    """A batch in a replica's file."""
 
     base_offset: int
     last_offset: int
@@ -23,7 +24,7 @@ class ReplicaBatch(NamedTuple):
 
 
 class StoredReplica(NamedTuple):
-    """The batches of one replica's segment files in their order, and what is wrong with the files themselves."""
+    """The batches of one replica's segment files in their order, and faults of the files themselves."""
 
     batches: list[ReplicaBatch]
     wrong: list[str]
@@ -34,9 +35,9 @@ class StoredReplica(NamedTuple):
 
 
 def read_replica(disk: Disk, log_dir: str, topic_partition: TopicPartition) -> StoredReplica | None:
-    """Reads every segment, checking each batch's CRC; None where there is no such replica.
+    """Reads every segment, checking each batch's CRC; None if there is no such replica.
 
-    Bytes after the last whole batch of the last segment are a write that a kill cut short, and no fault.
+    Bytes after the last complete batch of the last segment are not a fault: a kill cut the write short.
     """
     place = f"{log_dir}/{topic_partition}"
     if not disk.is_dir(place):
@@ -64,7 +65,7 @@ def read_replica(disk: Disk, log_dir: str, topic_partition: TopicPartition) -> S
 
 
 def covering(replica: StoredReplica, offset: int) -> ReplicaBatch | None:
-    """The batch that holds `offset`."""
+    """The batch that contains `offset`."""
     at = bisect_left(replica.batches, offset, key=attrgetter("last_offset"))
     found = replica.batches[at] if at < len(replica.batches) else None
     return found if found is not None and found.base_offset <= offset else None
@@ -75,7 +76,7 @@ def promised_is_there(
 ) -> list[tuple[int, str]]:
     """Checks the promised (base offset, last offset, CRC) against the leader's files.
 
-    What lies before the log start offset was rightly deleted. Returns offset and sentence of each broken promise.
+    Records before the log start offset were deleted on purpose. Returns offset and sentence of each broken promise.
     """
     broken: list[tuple[int, str]] = []
     for base_offset, last_offset, crc in promised:
@@ -90,7 +91,7 @@ def promised_is_there(
 
 
 def replicas_agree(replicas: Mapping[int, StoredReplica], log_start_offset: int, high_watermark: int) -> list[str]:
-    """Below the high watermark every in-sync replica holds the same batches, with the same leader epochs."""
+    """Checks that below the high watermark every in-sync replica has the same batches, with the same leader epochs."""
     committed: dict[int, Sequence[ReplicaBatch]] = {
         broker_id: [b for b in replica.batches if log_start_offset <= b.base_offset and b.last_offset < high_watermark]
         for broker_id, replica in replicas.items()

@@ -1,7 +1,7 @@
-"""What happened in a test's cluster, as a history for the view (``barnabas.web``).
+"""The events in a test's cluster as a history for the view (``barnabas.web``).
 
-It is made on demand from what is kept anyway. The coordinator's log tells who was registered, who was controller, and
-each partition's states; the cluster's own history has the high watermarks and the lines.
+It is made on demand from data that are kept anyway. The coordinator's log has the registrations, the controllers and
+each partition's states; the cluster's own history has the high watermarks and the log lines.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from barnabas.zk.server.wal import LoggedTransaction, WriteAheadLog
 _ALL_OF_IT_MS: Final = 2**53
 
 Told = tuple[int, str, Any]
-"""When, the fact, and its value from then on; a fact without a name is a line."""
+"""A time, a fact, and its value from then on; a fact without a name is a log line."""
 
 
 def viewed(history: ClusterHistory, disk: Disk, coordinator_directory: str, made_by: str) -> SeenHistory:
-    """Raises `OSError` where the coordinator's directory cannot be read."""
+    """The history for the view. Raises `OSError` if the coordinator's directory cannot be read."""
     seen = SeenHistory(made_by, history.began_ms, kept_ms=_ALL_OF_IT_MS)
     told = [*_of_the_coordinator(disk, coordinator_directory, history.began_ms), *_of_the_brokers(history)]
     for ms, name, value in sorted(told, key=lambda item: item[0]):
@@ -90,7 +90,7 @@ def _paths(operation: ZkOperation[Any] | None) -> Iterator[str]:
 
 
 def _facts(ms: int, path: str, tree: DataTree[Any]) -> Iterator[Told]:
-    """The facts in a znode; a test may have written something unreadable there, which has none."""
+    """The facts in a znode; none if a test wrote unreadable data there."""
     try:
         match path.split("/")[1:]:
             case ["controller"]:
@@ -112,7 +112,7 @@ def _children(path: str, tree: DataTree[Any]) -> list[str]:
 
 
 def _data(path: str, tree: DataTree[Any]) -> bytes | None:
-    """None where there is no such znode."""
+    """The znode's data; None if there is no such znode."""
     node = tree.nodes.get(path)
     return None if node is None else node.data or b""
 
