@@ -3,7 +3,8 @@
 Under load, three brokers are compared with themselves. A round has four turns of the same load on the same topic, one
 directly after the other. In the first and the last turn a process reads the metrics once a second, as Prometheus would;
 in the two between no process does; or the other way round. So a drift of the machine affects both alike. (Two clusters
-of one kind differ from each other by more than the effect that is measured, and so do two minutes on one machine.) /
+of one kind differ from each other by more than the effect that is measured, and so do two minutes on one machine.)
+
 The admin endpoint and its history cost something without a reader, too. That is measured at rest, beside a second
 cluster without an endpoint, before either of them has done anything. Under load there is no such difference: requests
 count up integers with or without an endpoint.

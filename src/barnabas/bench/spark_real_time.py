@@ -1,8 +1,9 @@
 """``barnabas bench spark --real-time``: Spark's real-time mode on Barnabas beside the same on Apache Kafka 3.9.2.
 
-Both use the official connector, unchanged: in this mode Spark does not allow sources in Python. / Each cluster has one
-broker. A query reads a topic and writes its records to another. A trip is one record, from its sending until it is read
-from the second topic. Trips follow one after the other; the client is the same for both.
+Both use the official connector, unchanged: in this mode Spark does not allow sources in Python.
+
+Each cluster has one broker. A query reads a topic and writes its records to another. A trip is one record, from its
+sending until it is read from the second topic. Trips follow one after the other; the client is the same for both.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The clients of a run while they work, in threads, one of which has all of ours as tasks; and which of them did not
-end."""
+"""The working clients of a run, and those that did not end. Clients are threads; all of ours are tasks in one
+thread."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 _SHOWN: Final = 4
-"""How many of the calls that a client is in are told."""
+"""The number of a client's present calls that are reported."""
 
 
 class ClientsAtWork:
-    """Sets `stop` when one of them fails by an error of its own, which is then in `trouble`."""
+    """The working clients. If one fails by its own error, the error is in `trouble` and `stop` is set."""
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop
@@ -25,7 +25,7 @@ class ClientsAtWork:
         self._tasks_in: threading.Thread | None = None
 
     def begin(self, name: str, work: Callable[[], None]) -> None:
-        """Begins a client in a thread of its own."""
+        """Starts a client in a thread of its own."""
 
         def body() -> None:
             try:
@@ -38,14 +38,14 @@ class ClientsAtWork:
         self._threads[-1].start()
 
     async def together(self, clients: Mapping[str, Coroutine[Any, Any, None]]) -> None:
-        """Runs clients by name in the calling thread. Raises what the first of them raises."""
+        """Runs clients by name in the calling thread. Raises the first error of a client."""
         self._tasks_in = threading.current_thread()
         self._tasks = [asyncio.create_task(client, name=name) for name, client in clients.items()]
         await asyncio.gather(*self._tasks)
 
     def late(self, seconds: float) -> list[str]:
-        """Waits up to `seconds` for all of them. Returns the names of those that have not ended, each with where it
-        is."""
+        """Waits up to `seconds` for all clients. Returns those that have not ended: each name with its present place in
+        the code."""
         deadline = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -60,7 +60,7 @@ class ClientsAtWork:
         if not tasks:
             yield f"{thread.name} (in {_place(calls)})"
         elif not calls[-1].endswith(".select"):
-            # It does not wait for any of them: something of theirs keeps it, perhaps a task that is none of these.
+            # All clients of the thread have ended: something else of theirs keeps it running, perhaps another task.
             yield f"their thread {thread.name} (in {_place(calls)})"
 
 
@@ -69,14 +69,14 @@ def _place(calls: Iterable[str]) -> str:
 
 
 def _awaited(coroutine: Any) -> Iterator[str]:
-    """The functions that a task waits in, the innermost last."""
+    """The functions in which a task waits, the innermost last."""
     while (code := getattr(coroutine, "cr_code", None)) is not None:
         yield code.co_qualname
         coroutine = coroutine.cr_await
 
 
 def _called(thread: threading.Thread) -> Iterator[str]:
-    """The functions that a thread is in, the innermost last."""
+    """The functions in which a thread is, the innermost last."""
     frame = sys._current_frames().get(thread.ident or 0)
     names = []
     while frame is not None:

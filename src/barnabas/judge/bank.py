@@ -1,8 +1,10 @@
-"""Tellers move money between accounts in transactions. Each has accounts of its own, which nobody else writes.
+"""Tellers move money between accounts in transactions. Each teller has accounts of its own, which no other client
+writes.
 
-A record is ``VALUE BALANCE``, its key the account. A teller remembers what it has committed. When it does not know how
-a transaction ended it begins again: another producer of its transactional id ends that transaction, and the teller
-reads, as a committed reader, to the end of the log. The balances that it sees add up to what the bank has always had.
+A record is ``VALUE BALANCE``, and its key is the account. A teller remembers the balances that it has committed. If it
+does not know how a transaction ended, it starts again: another producer of its transactional id ends that transaction,
+and the teller reads, as a committed reader, to the end of the log. The balances that it sees must add up to the bank's
+constant total.
 """
 
 from __future__ import annotations
@@ -25,21 +27,21 @@ from barnabas.judge.workload import ABORTED, OURS, TROUBLE, Sent, Work, decoded,
 from barnabas.judge.workloads import BANK
 
 ACCOUNTS: Final = 6
-"""Of each teller."""
+"""The number of each teller's accounts."""
 OPENED_WITH: Final = 100
 READS_S: Final = 40
-"""How long a teller waits for the end of others' transactions, which keep it from reading."""
+"""How long a teller waits for the end of others' transactions, up to which it cannot read."""
 
 
 @dataclass
 class Account:
     balance: int
     value: int
-    """Of its last record."""
+    """The value of the account's last record."""
 
 
 class Ledger:
-    """What a teller knows of its accounts, and how far it has read the log."""
+    """A teller's knowledge of its accounts, and its position in the log."""
 
     def __init__(self, work: Work, teller: int) -> None:
         topic = work.topics[BANK]
@@ -57,7 +59,7 @@ class Ledger:
             self.accounts[account] = Account(decoded(balance), decoded(value))
 
     def note_total(self, journal: Journal, invoked: int, name: str) -> None:
-        """Notes the sum that was read, once all accounts are open."""
+        """Records the sum of the accounts, once all accounts are open."""
         if len(self.accounts) == ACCOUNTS:
             total = sum(account.balance for account in self.accounts.values())
             journal.add(Op.TOTAL, invoked, offset=total, name=name)
@@ -83,7 +85,7 @@ def encoded_account(account: Account) -> bytes:
 
 
 async def tell(work: Work, name: str, teller: int) -> None:
-    """`teller` is a number of its own."""
+    """Runs a teller; `teller` is its number."""
     ledger = Ledger(work, teller)
     while not work.stopping():
         client = Client(
@@ -97,7 +99,7 @@ async def tell(work: Work, name: str, teller: int) -> None:
             async with work.connect() as cluster:
                 await _transfers(work, cluster, work.notes.journal(client), name, ledger)
         except TROUBLE:
-            await asyncio.sleep(1)  # another producer with the same id goes on
+            await asyncio.sleep(1)  # another producer with the same transactional id goes on
 
 
 async def _transfers(work: Work, cluster: Cluster, journal: Journal, name: str, ledger: Ledger) -> None:
@@ -115,7 +117,7 @@ async def _transfers(work: Work, cluster: Cluster, journal: Journal, name: str, 
 
 
 async def _look(cluster: Cluster, journal: Journal, name: str, ledger: Ledger) -> None:
-    """Reads all accounts and adds them up. Raises ``TimeoutError`` where the cluster does not let it."""
+    """Reads all accounts and adds them up. Raises ``TimeoutError`` if the log cannot be read to its end in time."""
     invoked = now()
     deadline = invoked + READS_S * 10**9
     for at in ledger.read_up_to:
@@ -143,7 +145,7 @@ async def _transfer(
             break
         sent.append((at, begun, fields, future))
         after[key] = account
-        await asyncio.sleep(work.pause_s)  # so that what comes late finds a transaction open
+        await asyncio.sleep(work.pause_s)  # so that a late EndTxn finds a transaction open
     try:
         if await ended(journal, producer, txn, name, committed=good and chance.random() > ABORTED):
             ledger.accounts |= after

@@ -1,4 +1,4 @@
-"""The verdict on a history: every check is a function of arrays that does no more than sort."""
+"""The verdict on a history. Every check is a function of arrays, none more expensive than sorting."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from barnabas.judge.seen import Seen
 
 class JudgeVerdict(NamedTuple):
     history: OperationHistory
-    """At least the rows that examples name."""
+    """The history, or at least the rows that examples name."""
     judged: tuple[Judged, ...]
     operations: Mapping[str, Mapping[str, int]]
-    """How many of each kind came to each outcome."""
+    """The number of operations of each kind and outcome."""
 
     @property
     def anomalies(self) -> tuple[Finding, ...]:
@@ -28,7 +28,7 @@ class JudgeVerdict(NamedTuple):
 
     @property
     def limits(self) -> tuple[Finding, ...]:
-        """Findings that the protocol or the configuration is known not to exclude."""
+        """Findings that the protocol or the configuration does not exclude, as is known."""
         return tuple(finding for one in self.judged for finding in one.findings if finding.limit is not None)
 
     @property
@@ -42,7 +42,7 @@ class JudgeVerdict(NamedTuple):
 
     @property
     def drivers(self) -> Mapping[str, int]:
-        """How many clients of each driver there were. A member that comes back counts again."""
+        """The number of clients of each driver. A member that comes back counts again."""
         return Counter(client.driver for client in self.history.context.clients if client.driver)
 
     def as_json(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def of_partitions(seen: Seen) -> list[Judged]:
 
 
 def in_order(judged: Iterable[Judged]) -> tuple[Judged, ...]:
-    """The findings in the order of `ANOMALIES`, each of which has to be there once."""
+    """The findings in the order of `ANOMALIES`; each anomaly must be there once."""
     by_name = {one.anomaly: one for one in judged}
     return tuple(by_name[anomaly] for anomaly in ANOMALIES)
 

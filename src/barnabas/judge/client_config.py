@@ -1,4 +1,4 @@
-"""Settings that secure the connections of a run's clients: Kafka's properties, and the same for each driver."""
+"""Settings that secure the connections of a run's clients: Kafka's properties, converted for each driver."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _PEM: Final = {
     "ssl.key.password": "ssl.key.password",
     "ssl.cipher.suites": "ssl.cipher.suites",
 }
-"""By Kafka's names librdkafka's."""
+"""librdkafka's names by Kafka's."""
 _STORES: Final = {
     "ssl.truststore": ("ssl.ca.location",),
     "ssl.keystore": ("ssl.certificate.location", "ssl.key.location"),
 }
-"""A store in PEM has its certificates and its key in one file."""
+"""A PEM store has its certificates and its key in one file."""
 _IDENTIFICATION: Final = "ssl.endpoint.identification.algorithm"
 
 
@@ -38,14 +38,14 @@ def encrypted(settings: Mapping[str, str]) -> bool:
 
 
 def of_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:
-    """The same by librdkafka's names. Raises `ConfigError` for stores that are not PEM and for logins other than PLAIN
-    and SCRAM."""
+    """The properties by librdkafka's names. Raises `ConfigError` for stores that are not PEM and for logins other than
+    PLAIN and SCRAM."""
     protocol = settings.get(PROTOCOL, "PLAINTEXT").upper()
     found = {PROTOCOL: protocol} if protocol != "PLAINTEXT" else {}
     if protocol.startswith("SASL"):
         login = login_of(settings)
         if not isinstance(login, SaslLogin) or login.token_authenticated:
-            raise ConfigError("this driver logs in by PLAIN and SCRAM alone, and without delegation tokens")
+            raise ConfigError("this driver logs in only by PLAIN and SCRAM, and without delegation tokens")
         found |= {"sasl.mechanism": login.mechanism, "sasl.username": login.username, "sasl.password": login.password}
     if not protocol.endswith("SSL"):
         return found
@@ -53,7 +53,7 @@ def of_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:
     for store, names in _STORES.items():
         if f"{store}.location" in settings:
             if settings.get(f"{store}.type", "JKS").upper() != "PEM":
-                raise ConfigError(f"this driver reads {store}.type=PEM alone")
+                raise ConfigError(f"this driver reads only {store}.type=PEM")
             found |= dict.fromkeys(names, settings[f"{store}.location"])
     if not settings.get(_IDENTIFICATION, "https"):
         found[_IDENTIFICATION] = "none"
@@ -61,7 +61,7 @@ def of_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def java_properties(settings: Mapping[str, str]) -> str:
-    """A file's text, as ``java.util.Properties`` reads it."""
+    """The text of a file for ``java.util.Properties``."""
 
     def escaped(text: str) -> str:
         return text.replace("\\", "\\\\").replace("\n", "\\n")
@@ -70,15 +70,15 @@ def java_properties(settings: Mapping[str, str]) -> str:
 
 
 def franz_go_json(settings: Mapping[str, str]) -> str:
-    """A file's text, by librdkafka's names. Raises `ConfigError` as `of_librdkafka` does."""
+    """The text of a JSON file, by librdkafka's names. Raises `ConfigError` as `of_librdkafka` does."""
     found = of_librdkafka(settings)
     if found.get(_IDENTIFICATION) == "none":
-        raise ConfigError(f"this driver verifies names: it takes no empty {_IDENTIFICATION}")
+        raise ConfigError(f"this driver verifies host names: {_IDENTIFICATION} must not be empty")
     for name in ("ssl.key.password", "ssl.cipher.suites"):
         if name in found:
-            raise ConfigError(f"this driver takes no {name}")
+            raise ConfigError(f"this driver does not support {name}")
     return json.dumps(found)
 
 
 FILES: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {"java": java_properties, "franz-go": franz_go_json}
-"""What the file says that each driver's program is started with."""
+"""The content of the file with which each driver's program is started."""

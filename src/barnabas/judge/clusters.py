@@ -1,4 +1,4 @@
-"""How a nemesis reaches the brokers of a cluster: a small adapter for each kind."""
+"""Adapters by which a nemesis controls the brokers of a cluster, one for each kind of cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class JudgedClusterError(Exception):
 
 
 class Brokers(Protocol):
-    """Processes that can be ended, stopped for a while and started again. All methods raise `JudgedClusterError`."""
+    """Processes that can be killed, paused and started again. All methods raise `JudgedClusterError`."""
 
     @property
     def bootstrap(self) -> str: ...
@@ -32,7 +32,7 @@ class Brokers(Protocol):
     def ids(self) -> Sequence[int]: ...
 
     def kill(self, broker: int) -> None:
-        """Ends the process at once, as by ``kill -9``. A process that has ended by itself stays so."""
+        """Ends the process at once, as by ``kill -9``. Does nothing if the process has ended by itself."""
 
     def shutdown(self, broker: int) -> None:
         """A controlled shutdown; returns when the process has ended."""
@@ -42,10 +42,10 @@ class Brokers(Protocol):
     def resume(self, broker: int) -> None: ...
 
     def start(self, broker: int) -> None:
-        """Returns when the broker answers."""
+        """Starts the broker; returns when it answers."""
 
     def fill_disk(self, broker: int) -> None:
-        """From now on no file of the broker may grow, until `start`."""
+        """Lets no file of the broker grow, until `start`."""
 
 
 class LocalBrokers:
@@ -56,7 +56,7 @@ class LocalBrokers:
         self._state()
 
     def _state(self) -> Mapping[int, tuple[StartedProcess, int]]:
-        """Of each broker its process and its port."""
+        """The process and the port of each broker."""
         try:
             told = json.loads((self._directory / "cluster.json").read_text())
             return {
@@ -116,7 +116,7 @@ class LocalBrokers:
 
 
 class ApacheBrokers:
-    """A cluster that was made for the run (`barnabas.judge.made`)."""
+    """The brokers of a cluster that was made for the run (`barnabas.judge.made`)."""
 
     def __init__(self, cluster: ApacheCluster) -> None:
         self._cluster = cluster
@@ -155,7 +155,7 @@ class ApacheBrokers:
 
 
 class ScriptBrokers:
-    """Any cluster: ``SCRIPT kill|shutdown|pause|resume|fill-disk|start BROKER``, which exits with 0 when that is done.
+    """Any cluster: ``SCRIPT kill|shutdown|pause|resume|fill-disk|start BROKER``, which exits with 0 on success.
 
     ``SCRIPT brokers`` prints the brokers' ids in a line.
     """
@@ -165,7 +165,7 @@ class ScriptBrokers:
         self.bootstrap = bootstrap
         words = self._run("brokers").split()
         if not words or not all(word.isdigit() for word in words):
-            raise JudgedClusterError(f"{script} brokers says {' '.join(words)!r}, which are no ids of brokers")
+            raise JudgedClusterError(f"{script} brokers prints {' '.join(words)!r}, which are not broker ids")
         self.ids: Sequence[int] = [int(word) for word in words]
 
     def _run(self, *words: str) -> str:
@@ -198,7 +198,7 @@ class ScriptBrokers:
 
 
 def _let_no_file_grow(pid: int) -> None:
-    """A write beyond the end of any file fails, as on a full disk. Linux alone lets one process limit another."""
+    """Makes writes beyond the end of any file fail, as on a full disk. Only on Linux can one process limit another."""
     if sys.platform != "linux":
         raise JudgedClusterError("disk-full needs Linux")
     try:

@@ -1,7 +1,7 @@
-"""Compaction keeps the last record of each key. A tombstone is removed in the end, after all that it deletes.
+"""Checks of compaction, which keeps the last record of each key. It removes a tombstone as well, after the records that
+the tombstone deletes.
 
-A tombstone is a send whose `name` is `TOMBSTONE`: a record without a value, which carries the history's value in a
-header.
+A tombstone is a send whose `name` is `TOMBSTONE`: a record without a value, which has the history's value in a header.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DEFAULT_MS: Final = "86400000"
 
 
 def tombstones(seen: Seen) -> Column:
-    """The tombstones in compacted topics that were sent, or may have been."""
+    """The sends of tombstones to compacted topics that succeeded, or may have."""
     history = seen.history
     bare = np.array([name == TOMBSTONE for name in history.names] + [False])
     rows = seen.sends[bare[history.name[seen.sends]]]
@@ -30,7 +30,7 @@ def tombstones(seen: Seen) -> Column:
 
 
 def forgotten(seen: Seen) -> Column:
-    """The tombstones that may be removed by the end of the scans: each stays for at least ``delete.retention.ms``."""
+    """The tombstones that may be removed by the end of the scans; each stays for at least ``delete.retention.ms``."""
     history = seen.history
     rows = tombstones(seen)
     retention = np.array(
@@ -58,7 +58,7 @@ def deleted_by_tombstones(seen: Seen, rows: Column) -> Column:
 
 
 def _last(seen: Seen, rows: Column, offsets: Column) -> tuple[Column, Column, Column]:
-    """Every key of these rows in ascending order, its highest offset, and the row of that."""
+    """The keys of these rows in ascending order, each with its highest offset and that offset's row."""
     keys = composite(seen.history.place[rows], seen.history.key[rows])
     order = np.lexsort((offsets, keys))
     final = order[np.append(np.diff(keys[order]) != 0, True)[: len(order)]]
@@ -66,14 +66,14 @@ def _last(seen: Seen, rows: Column, offsets: Column) -> tuple[Column, Column, Co
 
 
 def _found(keys: Column, wanted: Column) -> tuple[Column, Column]:
-    """For each: its place among the keys, which are in ascending order, or -1; and whether it is there."""
+    """For each wanted key: its index in the ascending `keys`, or -1; and whether it is there."""
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return at, np.append(keys, NONE)[at] == wanted
 
 
 def _highest(seen: Seen) -> Column:
-    """By row of a send to a compacted topic: its highest known offset, or `NEVER`. A record may be there twice, and
-    compaction keeps the last copy alone."""
+    """By row of a send to a compacted topic: its highest known offset, or `NEVER`. A record may be there twice;
+    compaction keeps only the last copy."""
     history = seen.history
     reads, sends = seen.reads, seen.send_of_read
     right = seen.compacted[history.place[reads]] & (history.place[reads] == history.place[sends]) & (sends >= 0)
@@ -83,8 +83,8 @@ def _highest(seen: Seen) -> Column:
 
 
 def stay(seen: Seen) -> Column:
-    """Whether compaction leaves the record of each of `reads`: it is committed, no tombstone, and the last of its key
-    among all that may have been sent; of several copies, the one with the highest offset."""
+    """Whether compaction keeps the record of each of `reads`: the record is committed, not a tombstone, the last one of
+    its key among all that may have been sent and, of several copies, the one with the highest offset."""
     history = seen.history
     stay = ~seen.compacted[history.place[seen.reads]]
     if stay.all():
@@ -101,7 +101,7 @@ def stay(seen: Seen) -> Column:
 
 
 def resurrected_keys(seen: Seen) -> Judged:
-    """A key's record is there, and the later tombstone is not."""
+    """A key's record is there, but the later tombstone is not."""
     history = seen.history
     txn = np.append(seen.outcome, TransactionOutcome.COMMITTED)[seen.txn_of(seen.send_of_read)]
     kept = seen.read_scan & ~seen.read_rc & seen.compacted[history.place[seen.reads]]

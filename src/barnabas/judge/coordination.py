@@ -1,7 +1,8 @@
-"""The proxy between brokers and ZooKeeper: each broker has its own address there, so that its link can be cut alone.
+"""The proxy between brokers and ZooKeeper. Each broker has its own address at the proxy, so that its link can be cut
+separately.
 
-ZooKeeper's frames begin with their size, as Kafka's do. When a broker's link is cut for longer than its session lasts,
-others lead in its place, though clients and brokers still reach it.
+ZooKeeper's frames begin with their size, as Kafka's do. When a broker's link is cut for longer than its session
+timeout, other brokers take over its leaderships, although clients and brokers still reach it.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from barnabas.judge.proxy import CUT, CUT_ANSWERS, CUT_REQUESTS, DELAY, Proxy, U
 
 PREFIX: Final = "zk-"
 ISOLATE: Final = "isolate"
-"""No link to ZooKeeper, and none to the other brokers either: clients alone reach the broker, and it them."""
+"""The fault that cuts a broker's links to ZooKeeper and to the other brokers: it has only its links to clients."""
 ZOOKEEPER_FAULTS: Final = (*(PREFIX + fault for fault in (DELAY, CUT, CUT_REQUESTS, CUT_ANSWERS)), ISOLATE)
 SESSION_MS: Final = 6_000
-"""Shorter than most faults: some of them end sessions, and some do not."""
+"""The session timeout. Most faults are longer, so that some end sessions and some do not."""
 
 
 class ProxiedZooKeeper:

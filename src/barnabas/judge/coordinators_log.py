@@ -1,4 +1,4 @@
-"""The records of transaction coordinators: all of ``__transaction_state``, read from its leaders."""
+"""Reads the records of transaction coordinators: all of ``__transaction_state``, from its leaders."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from barnabas.wire.structs import Bytes
 
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT = range(4)
 OPEN: Final = (ONGOING, PREPARE_COMMIT, PREPARE_ABORT)
-"""The states of a transaction that wants markers yet."""
+"""The states of a transaction that still needs markers."""
 
 
 class WrittenState(NamedTuple):
     producer_id: int
     status: int
     begun_ms: int
-    """When the transaction began: by the coordinator's wall clock, as `updated_ms`."""
+    """When the transaction began; as `updated_ms`, by the coordinator's wall clock."""
     updated_ms: int
     partitions: tuple[TopicPartition, ...]
     leader_epoch: int
-    """Of the coordinator's office, when it wrote this."""
+    """The leader epoch of the coordinator that wrote this."""
 
 
 Written = tuple[str, WrittenState | None]
-"""A transactional id, and its state; None where it was deleted."""
+"""A transactional id, and its state; None if the id was deleted."""
 
 
 def written(key: Bytes, value: Bytes | None, leader_epoch: int) -> Written:
@@ -59,8 +59,8 @@ def written(key: Bytes, value: Bytes | None, leader_epoch: int) -> Written:
 
 
 async def coordinators_log(work: Work) -> Mapping[TopicPartition, list[Written]]:
-    """The records of each partition in their order. Raises the cluster client's error where a partition cannot be read
-    for two minutes."""
+    """The records of each partition in their order. Raises the cluster client's error if a partition cannot be read for
+    two minutes."""
     async with work.connect() as cluster:
         places = (await cluster.refresh([TRANSACTION_STATE_TOPIC])).partitions(TRANSACTION_STATE_TOPIC)
         return {
@@ -75,7 +75,7 @@ async def _records(cluster: Cluster, at: TopicPartition) -> list[Written]:
     patience = now() + PATIENCE_S * 10**9
     while offset < end:
         if now() > patience:
-            raise TimeoutError(f"{at} gives nothing from offset {offset} on, and says that it ends at {end}")
+            raise TimeoutError(f"{at} returns nothing from offset {offset} on, but reports its end at {end}")
         data = (await fetch(cluster, at, offset, READ_UNCOMMITTED)).records or b""
         for header, start, stop in batches(data):
             if header.next_offset > offset:

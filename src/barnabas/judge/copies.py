@@ -1,10 +1,12 @@
-"""Records at several offsets of a partition, and the batches that hold them, which tell who wrote them twice.
+"""Records at several offsets of a partition. Their batches show whether the client or a broker wrote them twice.
 
-A broker recognizes a repeated batch by its producer id, epoch and sequence. A client that takes another epoch and sends
-again under it what was not answered makes a new batch of records that may be written: no broker can recognize that.
-librdkafka does so (`LIMITS`, ``librdkafka-new-epoch``), and counts its epochs by itself, so no broker has a part in it.
-The batches in the log tell this from a broker's fault. They are noted of each record that was found at several offsets,
-by the scan or before it (`barnabas.judge.following`): they have one producer id, and epochs that grow with the offsets.
+A broker recognizes a repeated batch by its producer id, epoch and sequence. A client may take another epoch and send
+unanswered records again under it: the records may be written already, but no broker can recognize the new batch.
+librdkafka does so (`LIMITS`, ``librdkafka-new-epoch``), and counts its epochs by itself, without a broker.
+
+The batches in the log distinguish this from a broker's fault: they have one producer id, and epochs that grow with the
+offsets. The batches are recorded for each record that was found at several offsets, by the scan or before it
+(`barnabas.judge.following`).
 """
 
 from __future__ import annotations
@@ -28,12 +30,12 @@ class Copy(NamedTuple):
     value: int
     offset: int
     batch: str
-    """Producer id, epoch and base sequence, with slashes between them; each is -1 where there is none."""
+    """Producer id, epoch and base sequence, with slashes between them; each is -1 if there is none."""
 
 
 class Batches:
-    """The records of a partition that were read, with their batches: six numbers each, in which Python's garbage
-    collector has nothing to look at."""
+    """The records that were read from a partition, with their batches: six numbers each in arrays, which cost Python's
+    garbage collector nothing."""
 
     def __init__(self) -> None:
         self._batches = array("q")
@@ -47,7 +49,7 @@ class Batches:
             self._records.extend((value, offset, which))
 
     def copies(self) -> Iterator[Copy]:
-        """Each record, once per offset, whose value was read at more than one offset."""
+        """The records whose value was read at more than one offset, once per offset."""
         records = np.array(self._records, np.int64).reshape(-1, 3)
         value, first = np.unique(records[:, 0], return_inverse=True)
         lowest, highest = np.full(len(value), NEVER), np.full(len(value), NONE)
@@ -60,7 +62,7 @@ class Batches:
 
 
 def noted(seen: Seen, sends: Column, reads: Column) -> Column:
-    """By record and offset: the row that names its batch, or -1."""
+    """For each record and offset the row that names its batch, or -1."""
     history = seen.history
     rows, of = _copies(seen)
     distinct = np.unique(of)
@@ -75,8 +77,8 @@ def sent_under_new_epochs(seen: Seen, sends: Column, reads: Column) -> Column:
     """By row of a send by an idempotent producer: whether its client itself wrote it several times, each time under a
     later epoch. `reads` are all reads of these records in the partition they were sent to.
 
-    That holds only where the batch of every copy is known and is of one producer. A client that was told an offset does
-    not send again, so its producer may have been told of the last copy only.
+    That holds only if the batch of every copy is known and all are of one producer. A client does not send an
+    acknowledged record again, so only the last copy may have been acknowledged.
     """
     history = seen.history
     rows, of = _copies(seen)

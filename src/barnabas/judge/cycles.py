@@ -1,11 +1,11 @@
 """Adya's cycles among committed transactions, by writes (G0) and by reads (G1c); and intermediate reads (G1b).
 
-T comes before U by writes when a record of U is right behind one of T. T comes before U by reads when U read a record
-of T. Kafka isolates neither writes from writes nor a poll from the middle of a transaction: such cycles are its known
-limits, labelled and counted. A cycle of reads alone is no known limit.
+T is before U by writes if a record of U directly follows one of T. T is before U by reads if U read a record of T.
+Kafka does not isolate writes from writes, and a poll may end in the middle of a transaction. Such cycles are known
+limits, labelled and counted; a cycle of reads only is not.
 
-A cycle has to come back somewhere in the order of the commits. Only the stretches of that order over which an edge goes
-back are searched, so a healthy history costs no more than sorting it.
+A cycle must go back somewhere in the order of the commits. Only the stretches of that order over which an edge goes
+back are searched, so a healthy history costs no more than sorting.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ PARTIAL_POLL = "poll-within-transaction"
 
 SAID = {
     "G0": "the transactions of these records form a cycle by the order of their writes",
-    "G1c": "the transactions of these records form a cycle by what they read and wrote",
+    "G1c": "the transactions of these records form a cycle by their reads and writes",
 }
 
 Edges = tuple[Column, Column, Column]
-"""From, to (indices of transactions), and the row that shows it."""
+"""Edges: from, to (indices of transactions), and the row that shows the edge."""
 
 
 def write_edges(seen: Seen) -> Edges:
@@ -60,7 +60,8 @@ def cycles(seen: Seen) -> tuple[Judged, Judged]:
     over_writes = list(_cycles(seen, writes))
     over_reads = list(_cycles(seen, reads))
     begin, end, row = (np.concatenate([w, r]) for w, r in zip(writes, reads, strict=True))
-    # A row of a read belongs to the transaction that read; those of writes are the scan's, which has none.
+    # A read's row belongs to the transaction that read. A write is shown by a row of the scan, which has no
+    # transaction.
     mixed = [rows for rows in _cycles(seen, (begin, end, row)) if len(set(history.txn[rows] >= 0)) == 2]
     limits = {NOT_ISOLATED: np.ones(len(over_writes), bool)}
     g0 = judged(history, "G0", len(writes[0]), _padded(over_writes), SAID["G0"], limits)
@@ -76,7 +77,7 @@ def _padded(found: list[Column]) -> Column:
 
 
 def _cycles(seen: Seen, edges: Edges) -> Iterator[Column]:
-    """What `within` finds, searching only those edges that can be in a cycle."""
+    """The cycles of `within`, searched only among edges that can be in a cycle."""
     begin, end, row = edges
     if not len(begin):
         return

@@ -1,4 +1,4 @@
-"""DeleteRecords: what lies below a log's start is gone for good, once somebody was told so."""
+"""Checks of DeleteRecords: once it is acknowledged, records below the log's new start must not come back."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from barnabas.judge.seen import Seen, grouped
 LOG_START_CHECKPOINT = "log-start-checkpoint"
 ISOLATED = "isolated-leader"
 _BACK_NS = 10_000_000_000
-"""How long a broker takes to hear what it has missed, once its links are there again."""
+"""How long a broker may take to catch up with missed changes, once its links are back."""
 _KILLS = ("kill", "disk-full")
-"""What of a nemesis' doings ends a broker before it can write a checkpoint."""
+"""The nemesis' faults that end a broker before it can write a checkpoint."""
 
 
 def acknowledged_deletes(seen: Seen) -> Column:
@@ -42,7 +42,7 @@ def deleted_by_then(seen: Seen, rows: Column) -> Column:
 
 
 def deleted_reads(seen: Seen) -> Judged:
-    """A reader had a record below the offset of a DeleteRecords that had ended before the reader can have fetched
+    """A reader received a record below the offset of a DeleteRecords that had ended before the reader can have fetched
     it."""
     history = seen.history
     deletes = acknowledged_deletes(seen)
@@ -69,8 +69,8 @@ def deleted_reads(seen: Seen) -> Judged:
 
 def _asked(seen: Seen, deletes: Column) -> tuple[Column, Column]:
     """Reads in partitions with deletions, and the earliest time at which each can have been fetched. Clients fetch
-    ahead of their polls, so that is when a reader began with the partition; where that is unknown the read is left
-    out."""
+    ahead of their polls, so that time is when the reader began with the partition; a read for which it is unknown is
+    left out."""
     history = seen.history
     wanted = np.zeros(len(history.places) + 1, bool)
     wanted[history.place[deletes]] = True
@@ -89,7 +89,7 @@ def _asked(seen: Seen, deletes: Column) -> tuple[Column, Column]:
 
 
 def killed_before(seen: Seen, rows: Column) -> Column:
-    """For each row: whether a broker had been killed by then whose log starts come from a checkpoint."""
+    """For each row: whether by then a broker had been killed, so that its log starts came from a checkpoint."""
     history = seen.history
     kills = np.array([name.partition(" ")[0] in _KILLS for name in history.names] + [False])
     nemesis = history.rows(Op.NEMESIS)
@@ -99,8 +99,8 @@ def killed_before(seen: Seen, rows: Column) -> Column:
 
 
 def while_isolated(seen: Seen, rows: Column, words: Collection[str] = ("isolate",)) -> Column:
-    """For each row: whether a broker was isolated meanwhile, or not yet back; `words` are the nemesis' words for
-    that."""
+    """For each row: whether a broker was isolated meanwhile, or had not yet caught up; `words` are the nemesis' names
+    of such faults."""
     history = seen.history
     begins, ends = (
         np.array([name.partition(" ")[0] in these for name in history.names] + [False]) for these in (words, ("heal",))

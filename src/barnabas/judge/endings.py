@@ -1,4 +1,4 @@
-"""Whether transactions end in the log: each has its marker in every partition, and readers get past it."""
+"""Checks that transactions end in the log: each has its marker in every partition, and readers get past it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from barnabas.judge.seen import Seen
 
 FORGOTTEN = "KAFKA-18137"
 _REMEMBERS = (4, 0)
-"""The version of Apache Kafka that mended it."""
+"""The version of Apache Kafka with the fix."""
 LOADS_S = 30
-"""A coordinator that says for so long that it loads does not read a log, of which a run's takes a second."""
+"""A coordinator that answers for this long that it loads is not reading its log: a run's log takes a second."""
 EXPIRY_SLACK_NS = 30_000_000_000
-"""A coordinator looks for transactions past their time every ten seconds, and may move meanwhile."""
+"""A coordinator looks for expired transactions every ten seconds, and may move meanwhile."""
 
 
 def _open(seen: Seen) -> tuple[Column, Column, Column, Column, int]:
-    """Transactions that the scan of all records found without a marker behind their last record: one read, place and
-    transaction of each, and whether a later marker of its producer is there; and how many there were with one or
-    without. A record that came behind its own transaction's marker is ended by the next one of its producer."""
+    """The transactions that the scan of all records found without a marker after their last record. Returns a read, the
+    place and the transaction of each, whether there is a later marker of its producer, and the number of transactions
+    with or without a marker. A record that came after its own transaction's marker is ended by its producer's next
+    marker."""
     history = seen.history
     sends = seen.send_of_read
     inside = (sends >= 0) & seen.read_scan & ~seen.read_rc & ~seen.compacted[history.place[seen.reads]]
@@ -48,7 +49,7 @@ def _open(seen: Seen) -> tuple[Column, Column, Column, Column, int]:
 
 
 def hanging_transactions(seen: Seen) -> Judged:
-    """Records without a marker, though their transaction's end was acknowledged, or its timeout was over long ago."""
+    """Records without a marker, although their transaction's end was acknowledged or its timeout passed long ago."""
     history = seen.history
     reads, place, txn, ended_later, evaluated = _open(seen)
     timeout = np.array(
@@ -64,7 +65,7 @@ def hanging_transactions(seen: Seen) -> Judged:
     late = ended < seen.begun_of(seen.scanned_all)[place]
     sends = seen.send_of(history.value[reads[late]])
     table = np.stack([sends, end[late], reads[late], seen.scanned_all[place[late]]], 1)
-    said = "transaction {0.txn} of {0.client} has no marker in {2.at}, though it was ended or its time is over"
+    said = "transaction {0.txn} of {0.client} has no marker in {2.at}, although it was ended or its timeout has passed"
     told = np.concatenate([history.rows(Op.FORGOTTEN), _loading(history)])
     excused = _told_of(seen, told, place[late], txn[late])
     excused |= ended_later[late] & _held_past_its_end(seen, place[late], end[late])
@@ -73,19 +74,20 @@ def hanging_transactions(seen: Seen) -> Judged:
 
 
 def may_forget(version: str) -> bool:
-    """Whether brokers of this `APACHE_VERSION` have `FORGOTTEN`; brokers of an unknown version have not."""
+    """Whether the limit `FORGOTTEN` applies to brokers of this `APACHE_VERSION`; it does not for an unknown version."""
     return bool(version) and tuple(map(int, version.split(".")[:2])) < _REMEMBERS
 
 
 def _loading(history: OperationHistory) -> Column:
-    """The rows of coordinators that answered for longer than any load takes that they load."""
+    """The rows of coordinators that answered, for longer than any load takes, that they load."""
     rows = history.rows(Op.LOADING)
     found: Column = rows[history.completed[rows] - history.invoked[rows] >= LOADS_S * 10**9]
     return found
 
 
 def _told_of(seen: Seen, rows: Column, place: Column, txn: Column) -> Column:
-    """For each transaction and partition: whether one of `rows`, which name a producer's last record, is about it."""
+    """For each transaction and partition: whether one of `rows`, each of which names a producer's last record, is about
+    it."""
     history = seen.history
     width = len(seen.txns) + 1
     theirs = seen.txn_of(seen.send_of(history.value[rows]))
@@ -95,8 +97,8 @@ def _told_of(seen: Seen, rows: Column, place: Column, txn: Column) -> Column:
 
 
 def _held_past_its_end(seen: Seen, place: Column, ends: Column) -> Column:
-    """For each partition and end of a transaction, -1 for none: whether the end was acknowledged while the coordinator
-    held the transaction open, by the history."""
+    """For each partition and row of a transaction's end (-1: none): whether the end was acknowledged while, by the
+    history, the coordinator held the transaction open."""
     history = seen.history
     ids, owner = seen.owners
     acknowledged = (ends >= 0) & (history.status[ends] == Status.OK)
@@ -110,7 +112,7 @@ def _held_past_its_end(seen: Seen, place: Column, ends: Column) -> Column:
 
 
 def stuck_last_stable_offsets(seen: Seen) -> Judged:
-    """Committed readers end below the high watermark, and there is no open transaction to wait for."""
+    """Committed readers stop below the high watermark, although no transaction is open there."""
     history = seen.history
     both = np.flatnonzero((seen.scanned_all >= 0) & (seen.scanned_committed >= 0))
     everything, committed = seen.scanned_all[both], seen.scanned_committed[both]
@@ -118,5 +120,5 @@ def stuck_last_stable_offsets(seen: Seen) -> Judged:
     short = (history.offset[committed] < history.offset[everything]) & ~np.isin(both, waiting)
     short &= history.invoked[committed] >= history.invoked[everything]
     rows = np.stack([everything[short], committed[short]], 1)
-    said = "{0.at} ends at {0.offset}, and committed readers end at {1.offset}; every transaction in it has its marker"
+    said = "{0.at} ends at {0.offset}, but committed readers stop at {1.offset}; every transaction in it has its marker"
     return judged(history, "stuck-last-stable-offset", len(both), rows, said)

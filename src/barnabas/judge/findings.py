@@ -1,4 +1,4 @@
-"""The result of a check: how often it found something, with the first examples, each the few rows that show it."""
+"""The result of a check: the number of findings, and the first examples with the few rows that show each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from barnabas.judge.history import NONE, Column, OperationHistory
 from barnabas.judge.lines import told
 
 EXAMPLES: Final = 10
-"""How many of each anomaly are shown; all are counted."""
+"""The number of examples of each anomaly; all findings are counted."""
 
 
 class Example(NamedTuple):
@@ -22,7 +22,7 @@ class Example(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An anomaly; with `limit`, one that the protocol or the configuration is known not to exclude."""
+    """An anomaly. With `limit`, one that the protocol or the configuration does not exclude, as is known."""
 
     anomaly: str
     limit: str | None
@@ -31,7 +31,7 @@ class Finding:
 
 
 class Judged(NamedTuple):
-    """`evaluated` counts what could have shown the anomaly: where it is 0, a clean verdict says nothing."""
+    """`evaluated` counts the places that could have shown the anomaly; if it is 0, a clean verdict means nothing."""
 
     anomaly: str
     evaluated: int
@@ -39,7 +39,7 @@ class Judged(NamedTuple):
 
 
 class _Told:
-    """A row's fields for a sentence."""
+    """A row's fields, for a sentence."""
 
     def __init__(self, history: OperationHistory, row: int) -> None:
         self.row = row
@@ -60,9 +60,8 @@ def judged(
     sentence: str,
     limits: Mapping[str, Column] | None = None,
 ) -> Judged:
-    """`rows` has the shape (findings, rows of each), -1 where there is none; `sentence` formats those rows' fields.
-
-    The first of `limits` whose mask (one truth for each finding) holds is the name of what excuses a finding.
+    """Makes the result. `rows` has the shape (findings, rows of each), with -1 for no row; `sentence` formats those
+    rows' fields. A finding's limit is the first of `limits` whose mask (one truth value for each finding) holds.
     """
     table = np.asarray(rows, np.int64)
     if table.size == 0:

@@ -1,8 +1,8 @@
-"""Notes the batches of records that may be gone before the scan, in compacted topics and in those with deletions.
+"""Records the batches of records that may be gone before the scan, in compacted topics and in those with deletions.
 
-A record that is there twice is read twice by readers, and its batches tell who wrote it twice
-(`barnabas.judge.copies`). The scan finds them only where both copies are still there. So one reader follows the ends of
-these topics during the run, and keeps of each record what the scan would note.
+Readers read a duplicate record twice, and its batches show whether the client wrote it twice (`barnabas.judge.copies`).
+The scan finds the batches only if both copies are still there. So one reader follows the ends of these topics during
+the run, and records the same as the scan would.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from barnabas.model.errors import ErrorCode
 from barnabas.wire.records import batches, records_of
 
 _FETCH_MS = 5_000
-"""A leader that does not answer for so long may be none any more: nothing is lost by asking the next one."""
+"""A leader that does not answer for this long may have lost its leadership: the reader asks for the leader again."""
 
 
 async def follow(work: Work, name: str) -> None:
-    """Notes the batches of the topics of `COMPACTION` and `DELETION` in `Work.batches`. A batch that is gone before it
-    comes is missing there, and excuses nothing."""
+    """Records the batches of the topics of `COMPACTION` and `DELETION` in `Work.batches`. A batch that is gone before
+    it is read is missing there, so that it excuses nothing."""
     topics = [work.topics[workload] for workload in (COMPACTION, DELETION) if workload in work.topics]
     async with work.connect() as cluster:
         await asyncio.gather(*(_follow(work, cluster, at) for at in work.places() if at.topic in topics))
@@ -43,13 +43,14 @@ async def _follow(work: Work, cluster: Cluster, at: TopicPartition) -> None:
 
 
 async def _read_on(work: Work, cluster: Cluster, at: TopicPartition, offset: int) -> int:
-    """Reads on, and returns where to continue. Raises one of `TROUBLE`."""
+    """Reads from `offset` on, and returns the offset at which to continue. Raises one of `TROUBLE`."""
     try:
         data = (await fetch(cluster, at, offset, READ_UNCOMMITTED, _FETCH_MS)).records or b""
     except KafkaError as error:
         if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
             raise
-        # Deleted. A log that ends before `offset` is waited for: what is written again there is not followed.
+        # Records were deleted. If the log ends before `offset`, the reader waits for it: rewritten offsets are not
+        # followed.
         return max(offset, (await cluster.list_offsets({at: EARLIEST}))[at].offset)
     for header, start, stop in batches(data):
         if header.next_offset > offset:

@@ -1,12 +1,12 @@
 """Transactions that their coordinator forgot and wrote over (KAFKA-18137), found in ``__transaction_state``.
 
-In Apache Kafka before 4.0 a coordinator that resigns while its load still waits puts an empty cache in place when that
-runs. Elected again, it answers from it until its next load begins, and makes a new producer of a transactional id whose
-transaction is open or prepared. That is the newest record of the id from then on, and nobody ends what is below it.
+In Apache Kafka before 4.0 a coordinator may resign while its load of the log still waits. The late load then puts an
+empty cache in place. Elected again, the coordinator answers from that cache until its next load begins: it makes a new
+producer for a transactional id whose transaction is open or prepared. That producer's state is the newest record of the
+id from then on, and nobody ends the earlier transaction.
 
-The log shows that as nothing else does: another producer id behind a transaction that is open or prepared. A
-coordinator that knows of it ends it first; where it changes the producer id for its own reasons, it does so with the
-end.
+The log shows this clearly: another producer id follows a transaction that is open or prepared. A coordinator that knows
+of the transaction ends it first; if it changes the producer id for its own reasons, it does so together with the end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from barnabas.judge.coordinators_log import EMPTY, ONGOING, OPEN, Written, Writt
 
 
 def written_over(log: Iterable[Written]) -> Iterator[int]:
-    """The producer ids whose transactions were written over, by what is in a partition, in its order."""
+    """The producer ids whose transactions were written over, by a partition's records in their order."""
     newest: dict[str, WrittenState] = {}
     for transactional_id, told in log:
         before = newest.pop(transactional_id, None)

@@ -1,12 +1,12 @@
-"""Histories: what each client asked for, when, and what came of it; in memory as numpy columns, on disk as Parquet.
+"""Histories: the operations of each client, with times and outcomes; in memory as numpy columns, on disk as Parquet.
 
-A row is one operation of one client, with one of three outcomes: `Status.OK` was acknowledged, `Status.FAILED`
-certainly did not happen, and `Status.UNKNOWN` is everything else (a timeout, a broken connection, a dead client): it
-may have happened, or may happen later. Rows of a client are in the order of their invocation, and records of one poll
-in the order in which it returned them.
+A row is one operation of one client, with one of three outcomes: `Status.OK`: it was acknowledged. `Status.FAILED`: it
+certainly did not happen. `Status.UNKNOWN`: everything else (a timeout, a broken connection, a dead client); it may have
+happened, or may happen later. Rows of a client are in the order of their invocation, and records of one poll in the
+order in which it returned them.
 
-No two sent records have the same value, so a read tells which send it came from. docs/judge.md says what each column
-means for each kind of operation.
+All sent records have different values, so a read shows from which send it came. docs/judge.md tells the meaning of each
+column for each kind of operation.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ import pyarrow.parquet as pq
 Column = npt.NDArray[Any]
 
 NONE: Final = -1
-"""What offsets, keys, values, transactions and places are where a row has none."""
+"""The number for a missing offset, key, value, transaction or place in a row."""
 NEVER: Final = np.iinfo(np.int64).max
-"""When an operation of unknown outcome completes."""
+"""The time of completion of an operation with unknown outcome."""
 TOMBSTONE: Final = "tombstone"
-"""The `name` of a send without a value, which deletes its key where the topic is compacted."""
+"""The `name` of a send without a value, which deletes its key in a compacted topic."""
 FORMAT: Final = "1"
 BEFORE_KIP_890: Final = "before-kip-890"
-"""The fact that names, with commas between them, the transactional ids whose clients end transactions as before it."""
+"""The fact with the transactional ids, separated by commas, whose clients end transactions as before KIP-890."""
 APACHE_VERSION: Final = "apache.version"
-"""The fact that tells which version of Apache Kafka the brokers are, where that is known."""
+"""The fact with the brokers' version of Apache Kafka, if it is known."""
 _METADATA: Final = b"barnabas.judge"
 
 
@@ -79,7 +79,7 @@ class Status(IntEnum):
 
 
 class HistoryError(ValueError):
-    """The file is no history, or contradicts itself; the text says where."""
+    """The file is not a history, or contradicts itself; the text tells where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the rows refer to: clients by number, topics with their configurations, and facts about the cluster."""
+    """The context of the rows: clients by number, topics with their configurations, and facts about the cluster."""
 
     clients: tuple[Client, ...] = ()
     topics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -166,7 +166,7 @@ SCHEMA: Final = pa.schema(
 )
 """The file's columns. The schema's metadata holds the context as JSON under ``barnabas.judge``."""
 LATER: Final = ("follows",)
-"""Columns that files from before them do not have."""
+"""Columns that older files do not have."""
 
 
 def write(history: OperationHistory, path: Path | str) -> None:
@@ -202,19 +202,19 @@ def _words(codes: Column, words: Sequence[str]) -> Any:
 
 
 def read(path: Path | str) -> OperationHistory:
-    """Raises `HistoryError` where the file is no history, and ``OSError``."""
+    """Reads a history from a file. Raises `HistoryError` for a file that is not a history, and ``OSError``."""
     try:
         table = pq.read_table(path, read_dictionary=["op", "status", "topic", "name", "error"])
     except pa.ArrowInvalid as error:
-        raise HistoryError(f"{path} is no Parquet file: {error}") from None
+        raise HistoryError(f"{path} is not a Parquet file: {error}") from None
     return of_table(table, context_of(table.schema, path), path)
 
 
 def context_of(schema: Any, path: Path | str) -> Context:
-    """The context in a file's schema. Raises `HistoryError` where the file is no history."""
+    """The context in a file's schema. Raises `HistoryError` for a file that is not a history."""
     missing = [name for name in SCHEMA.names if name not in (*schema.names, *LATER)]
     if missing:
-        raise HistoryError(f"{path} is no history: it has no column {', '.join(missing)}")
+        raise HistoryError(f"{path} is not a history: it has no column {', '.join(missing)}")
     return _context((schema.metadata or {}).get(_METADATA), path)
 
 
@@ -253,7 +253,7 @@ def of_table(table: Any, context: Context, path: Path | str = "the history") -> 
 
 def _context(raw: bytes | None, path: Path | str) -> Context:
     if raw is None:
-        raise HistoryError(f"{path} is no history: its schema has no metadata {_METADATA.decode()!r}")
+        raise HistoryError(f"{path} is not a history: its schema has no metadata {_METADATA.decode()!r}")
     try:
         told = json.loads(raw)
         if told["format"] != FORMAT:
@@ -286,7 +286,7 @@ def _codes(table: Any, name: str) -> tuple[Column, tuple[str, ...]]:
 def _recoded(codes: Column, words: Sequence[str], known: Mapping[str, int], what: str, path: Path | str) -> Column:
     strange = [word for word in words if word not in known]
     if strange:
-        raise HistoryError(f"{path} has the {what} {strange[0]!r}, which is none of {', '.join(known)}")
+        raise HistoryError(f"{path} has the {what} {strange[0]!r}, which is not one of {', '.join(known)}")
     if len(codes) and codes.min() < 0:
         raise HistoryError(f"{path} has rows without {what}")
     return np.array([known[word] for word in words] or [0], np.uint8)[codes]
@@ -302,7 +302,7 @@ def _places(topic: Column, topics: Sequence[str], partition: Column) -> tuple[Co
 
 @dataclass(slots=True)
 class Row:
-    """One operation, as it is recorded. `completed` is None where it never completed."""
+    """One operation, for recording. `completed` is None if it never completed."""
 
     process: int
     op: Op
@@ -325,16 +325,15 @@ _TEXTS: Final = ("topic", "name", "error")
 
 
 class Recording:
-    """Rows of any number of clients, as they come, in columns of numbers. A run of an hour fits into memory, and
-    Python's garbage collector, which would stop all threads to look at every row, finds nothing to look at.
-
-    One thread may add while others look.
+    """Records the rows of any number of clients in columns of numbers. A run of an hour fits into memory, and Python's
+    garbage collector, which stops all threads while it visits objects, has no objects to visit. One thread may add rows
+    while others read.
     """
 
     def __init__(self) -> None:
         self._columns = [array("q") for _ in SCHEMA.names]
         self._texts: dict[str, int] = {}
-        """Each that a row has, and the number that stands for it."""
+        """The texts in rows, each with the number that stands for it."""
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -360,7 +359,7 @@ class Recording:
         return zip(*(times[found].tolist() for times in (invoked, completed, wall)), strict=True)
 
     def history(self, context: Context) -> OperationHistory:
-        """In the order of invocation; rows that were invoked together keep their order."""
+        """The history, in the order of invocation; rows invoked at the same time keep their order."""
         (
             process,
             op,

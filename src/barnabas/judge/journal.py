@@ -1,4 +1,5 @@
-"""Journals in which clients write down what they do: one for each, with one clock and one source of values for all."""
+"""Journals in which clients record their operations: one for each client, with one clock and one source of values for
+all."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ class Journal:
         **fields: Any,
     ) -> None:
         end = now() if completed is None else completed
-        # A poll may begin before its partitions are assigned; what it returned was asked for after that.
+        # A poll may begin before its partitions are assigned; its records were requested after the assignment.
         if op is Op.ASSIGN:
             self._assigned = invoked
         elif op is Op.READ:
@@ -82,7 +83,7 @@ class Notes:
             return sorted({client.group for client in self._clients if client.group is not None})
 
     def acknowledged_ends(self) -> dict[str, list[AcknowledgedEnd]]:
-        """By transactional id: all acknowledged ends of its transactions, in no order."""
+        """All acknowledged ends of transactions by transactional id, in no order."""
         found: dict[str, list[AcknowledgedEnd]] = {}
         with self._lock:
             for client, rows in zip(self._clients, self._recordings, strict=True):

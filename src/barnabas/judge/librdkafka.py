@@ -32,11 +32,12 @@ def said(error: KafkaException) -> KafkaError:
 
 @contextmanager
 def fatal_errors() -> Iterator[None]:
-    """Within it a producer's fatal error is raised as ``KafkaException``, also when it comes during other callbacks.
+    """A context in which a producer's fatal error is raised as ``KafkaException``, even if it comes during other
+    callbacks.
 
-    The binding raises it as soon as librdkafka calls back with it. In a flush, and so in an EndTxn, librdkafka goes on
-    with the callbacks of waiting records. There Python finds an exception that nobody has raised, and makes a
-    ``SystemError`` of it.
+    The binding sets the exception as soon as librdkafka calls back with the error. In a flush, and so in an EndTxn,
+    librdkafka goes on with the callbacks of waiting records. There Python finds an exception that was not raised, and
+    makes a ``SystemError`` of it.
     """
     try:
         yield
@@ -50,10 +51,11 @@ def fatal_errors() -> Iterator[None]:
 
 
 def within(seconds: float, call: Callable[[], object]) -> None:
-    """Makes a call of librdkafka's. Raises ``KafkaException`` of ``_TIMED_OUT`` when it has not returned by then.
+    """Calls a function of librdkafka. Raises ``KafkaException`` with ``_TIMED_OUT`` if it has not returned after
+    `seconds`.
 
     `send_offsets_to_transaction` sometimes never returns, whatever its timeout (librdkafka 2.16.0). Its thread stays
-    and holds the client, which nobody can use any more.
+    and holds the client, which is of no use any more.
     """
     returned: Future[object] = Future()
 
@@ -71,7 +73,7 @@ def within(seconds: float, call: Callable[[], object]) -> None:
 
 
 def transactional_producer(work: Work, name: str) -> Producer:
-    """`name` is its transactional id."""
+    """A producer of transactions; `name` is its transactional id."""
     config = {"transactional.id": name, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS, "message.timeout.ms": 15_000}
     return Producer({**work.librdkafka(), **config, **QUIET})
 
@@ -93,7 +95,7 @@ def group_consumer(work: Work, group: str, isolation: str) -> Consumer:
 
 
 def place_of(message: Message) -> tuple[TopicPartition, int]:
-    """Its partition and offset."""
+    """A message's partition and offset."""
     return TopicPartition(str(message.topic()), int(message.partition() or 0)), int(message.offset() or 0)
 
 
@@ -109,11 +111,11 @@ class RecordUnderWay:
         if error is not None:
             self._add(Status.UNKNOWN, error=error.name())
         else:
-            # None where a broker said of a batch sent again only that it has it (DUPLICATE_SEQUENCE_NUMBER), or where
-            # the batch behind it was acknowledged first.
+            # None if a broker only answered that it has the repeated batch (DUPLICATE_SEQUENCE_NUMBER), or if the batch
+            # behind it was acknowledged first.
             offset = message.offset()
             self._add(Status.OK, offset=NONE if offset is None else max(NONE, offset))
-        # Only now: where a fatal error is on its way (`fatal_errors`) this ends above, and nothing is written down yet.
+        # Only now: with a pending fatal error (`fatal_errors`) the call ends above, before anything is recorded.
         self.settled = True
 
     def give_up(self) -> None:
@@ -127,7 +129,7 @@ class RecordUnderWay:
 
 
 def send(producer: Producer, sending: RecordUnderWay, payload: bytes | None = None) -> None:
-    """The record's value is the history's, or `payload`."""
+    """Sends a record; its bytes are the history's value, or `payload`."""
     key, value = sending.fields.get("key"), payload or encoded(sending.fields["value"])
     bare = sending.name == TOMBSTONE
     producer.produce(
@@ -141,15 +143,15 @@ def send(producer: Producer, sending: RecordUnderWay, payload: bytes | None = No
 
 
 def flush(producer: Producer, seconds: float) -> None:
-    """Waits so long for the records in flight. Raises ``KafkaException`` for a fatal error."""
+    """Waits up to `seconds` for the records in flight. Raises ``KafkaException`` for a fatal error."""
     with fatal_errors():
         producer.flush(seconds)
 
 
 def write(work: Work, name: str, workload: str = REGISTERS) -> None:
     idempotent = work.acks == "all"
-    # No timeout: where a record under way runs out of time, librdkafka takes another epoch and sends the records behind
-    # it again, of which the broker may have written some. That would be no fault of the broker's.
+    # No timeout: if a record in flight times out, librdkafka takes another epoch and sends the records behind it again,
+    # some of which the broker may have written. That would not be the broker's fault.
     config = {"acks": work.acks, "enable.idempotence": idempotent, "message.timeout.ms": 0}
     while not work.stopping():
         journal = work.notes.journal(Client(name, THEIRS, work.acks, idempotent))
@@ -157,7 +159,7 @@ def write(work: Work, name: str, workload: str = REGISTERS) -> None:
         try:
             _write(work, Producer({**work.librdkafka(), **config, **QUIET}), journal, name, workload, under_way)
         except KafkaException:
-            # It takes an answer for fatal, such as that of a leader that is none any more: another producer goes on.
+            # librdkafka takes an answer as fatal, such as that of a former leader: another producer goes on.
             time.sleep(1)
         finally:
             for sending in under_way:
@@ -183,7 +185,8 @@ def _write(
 
 
 def delete(work: Work, name: str) -> None:
-    """Deletes records of one partition after the other, up to an offset between the log's start and its end."""
+    """Deletes records of one partition after the other, each time up to an offset between the log's start and its
+    end."""
     chance = random.Random(name)
     journal = work.notes.journal(Client(name, THEIRS))
     admin = AdminClient({**work.librdkafka(), **QUIET})
@@ -214,7 +217,7 @@ def transact(work: Work, name: str) -> None:
             producer.init_transactions(30)
             _transactions(work, producer, journal, name)
         except KafkaException:
-            time.sleep(1)  # another producer with the same id goes on
+            time.sleep(1)  # another producer with the same transactional id goes on
 
 
 def _transactions(work: Work, producer: Producer, journal: Journal, name: str) -> None:
@@ -229,8 +232,8 @@ def _transactions(work: Work, producer: Producer, journal: Journal, name: str) -
                     RecordUnderWay(journal, work.place(chance, work.topics[LIST_APPEND]), txn, value=work.notes.value())
                 )
                 send(producer, sent[-1])
-                producer.poll(work.pause_s)  # so that what comes late finds a transaction open
-            # An abort drops what was not sent yet, and the records that it is to end have to be in the log.
+                producer.poll(work.pause_s)  # so that a late EndTxn finds a transaction open
+            # An abort drops unsent records, but the records that it ends must be in the log.
             flush(producer, 15)
             ended(producer, journal, txn, name, committed=chance.random() > ABORTED)
         finally:
@@ -240,8 +243,8 @@ def _transactions(work: Work, producer: Producer, journal: Journal, name: str) -
 
 
 def ended(producer: Producer, journal: Journal, txn: int, name: str, *, committed: bool) -> bool:
-    """Whether the transaction was committed. Asks until the outcome is known, an error forbids to ask, or it took too
-    long; each request is a row."""
+    """Ends the transaction; returns whether it was committed. Repeats the request until the outcome is known, an error
+    forbids it, or it took too long. Each request is a row."""
     deadline = now() + ENDS_S * 10**9
     while True:
         op = Op.COMMIT if committed else Op.ABORT
@@ -263,7 +266,7 @@ def ended(producer: Producer, journal: Journal, txn: int, name: str, *, committe
 
 
 def consume(work: Work, name: str, topic: str, group: str, isolation: str) -> None:
-    """A member that reads and commits, and now and then leaves the group and comes back."""
+    """Runs a member that reads and commits, and sometimes leaves the group and comes back."""
     chance = random.Random(name)
     while not work.stopping():
         journal = work.notes.journal(Client(name, THEIRS, isolation=isolation, group=group))
@@ -282,7 +285,7 @@ def consume(work: Work, name: str, topic: str, group: str, isolation: str) -> No
 
 
 def assigned(consumer: Consumer, places: list[Place], journal: Journal, group: str) -> None:
-    """Asks for the group's offset and begins there, so that the history knows where the assignment begins."""
+    """Asks for the group's offset and begins there, so that the history has the start of the assignment."""
     invoked = now()
     try:
         told = consumer.committed(places, timeout=10) if places else []
@@ -297,7 +300,7 @@ def assigned(consumer: Consumer, places: list[Place], journal: Journal, group: s
         if committed is not None:
             journal.add(Op.FETCH_OFFSET, invoked, at, completed=completed, offset=offset, name=group)
         journal.add(Op.ASSIGN, completed, at, offset=offset)
-    # What was committed has its leader epoch beside it, by which librdkafka asks whether the log has it still.
+    # A committed offset has its leader epoch, by which librdkafka asks whether the log still has it.
     begins = {at: place for at, place in known.items() if place.offset >= 0}
     consumer.assign([begins.get((place.topic, place.partition), place) for place in places])
 

@@ -1,4 +1,4 @@
-"""A teller of librdkafka's, in a thread of its own; `barnabas.judge.bank` describes it."""
+"""A teller by librdkafka, in a thread of its own; `barnabas.judge.bank` describes tellers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def tell(work: Work, name: str, teller: int) -> None:
             _transfers(work, producer, journal, name, ledger)
             _look(work, journal, name, ledger)
         except (KafkaException, TimeoutError):
-            time.sleep(1)  # another producer with the same id goes on
+            time.sleep(1)  # another producer with the same transactional id goes on
 
 
 def _transfers(work: Work, producer: Producer, journal: Journal, name: str, ledger: Ledger) -> None:
@@ -51,8 +51,8 @@ def _transfers(work: Work, producer: Producer, journal: Journal, name: str, ledg
                 sent.append(RecordUnderWay(journal, at, txn, key=key, value=account.value, follows=follows))
                 send(producer, sent[-1], encoded_account(account))
                 after[key] = account
-                producer.poll(work.pause_s)  # so that what comes late finds a transaction open
-            flush(producer, 15)  # an abort drops what was not sent yet: what it is to end has to be in the log
+                producer.poll(work.pause_s)  # so that a late EndTxn finds a transaction open
+            flush(producer, 15)  # an abort drops unsent records: the records that it ends must be in the log
             if ended(producer, journal, txn, name, committed=chance.random() > ABORTED):
                 ledger.accounts |= after
         finally:
@@ -62,14 +62,14 @@ def _transfers(work: Work, producer: Producer, journal: Journal, name: str, ledg
 
 
 def _look(work: Work, journal: Journal, name: str, ledger: Ledger) -> None:
-    """Reads all accounts and adds them up. Raises ``TimeoutError`` where the cluster does not let it."""
+    """Reads all accounts and adds them up. Raises ``TimeoutError`` if the log cannot be read to its end in time."""
     invoked = now()
     _read_up(work, ledger, name)
     ledger.note_total(journal, invoked, name)
 
 
 def _read_up(work: Work, ledger: Ledger, name: str) -> None:
-    """Reads as a committed reader up to the present end. Raises ``TimeoutError`` where the cluster does not let it."""
+    """Reads as a committed reader up to the present end. Raises ``TimeoutError`` if that takes too long."""
     consumer = Consumer(
         {
             **work.librdkafka(),
@@ -101,7 +101,7 @@ def _read_up(work: Work, ledger: Ledger, name: str) -> None:
                 assert not isinstance(value, str)
                 ledger.take(key, value)
                 ledger.read_up_to[at] = offset + 1
-            elif error.code() == KafkaError._PARTITION_EOF:  # also behind markers, and where others have begun
+            elif error.code() == KafkaError._PARTITION_EOF:  # also after markers, and after others' records
                 ledger.read_up_to[at] = max(ledger.read_up_to[at], offset)
     finally:
         consumer.close()

@@ -35,7 +35,7 @@ _PATIENCE_S = 1.0
 
 
 def copy(work: Work, name: str, group: str) -> None:
-    """Each transaction reads a few records, sends some, and commits how far it has read."""
+    """Runs transactions: each reads a few records, sends some, and commits its position."""
     client = Client(
         name,
         THEIRS,
@@ -49,7 +49,7 @@ def copy(work: Work, name: str, group: str) -> None:
         try:
             copier.run()
         except KafkaException:
-            time.sleep(1)  # another producer with the same id goes on, and another member of the group
+            time.sleep(1)  # another producer with the same transactional id goes on, and another member of the group
         finally:
             copier.consumer.close()
 
@@ -59,12 +59,12 @@ class _Copier:
         self._work, self._journal, self._name, self._group = work, journal, name, group
         self._chance = random.Random(f"{name} {now()}")
         self._batch: list[tuple[int, int, Message]] = []
-        """What was polled and belongs to no transaction yet: when it was asked for, and when it came."""
+        """Polled messages that belong to no transaction yet, each with the times of the request and of its arrival."""
         self._producer = transactional_producer(work, name)
         self.consumer = group_consumer(work, group, "read_committed")
 
     def run(self) -> None:
-        """Until the work is over. Raises ``KafkaException`` where the outcome of a transaction is unknown."""
+        """Runs until the work is over. Raises ``KafkaException`` if the outcome of a transaction is unknown."""
         self._producer.init_transactions(30)
         self.consumer.subscribe([self._work.topics[LIST_APPEND]], on_assign=self._assigned, on_revoke=self._revoked)
         while not self._work.stopping():
@@ -73,7 +73,7 @@ class _Copier:
                 self._transact()
 
     def _assigned(self, consumer: Consumer, places: list[Place]) -> None:
-        """All partitions begin again at the committed offsets: earlier polls count for nothing."""
+        """All partitions begin again at the committed offsets: earlier polls are discarded."""
         self._note_reads(NONE)
         assigned(consumer, places, self._journal, self._group)
 
@@ -89,7 +89,7 @@ class _Copier:
                 self._batch.append((invoked, now(), message))
 
     def _note_reads(self, txn: int) -> dict[TopicPartition, int]:
-        """Writes the batch's records down. Returns the offset after the last one of each partition."""
+        """Records the batch's reads. Returns the offset after the last one of each partition."""
         offsets = {}
         for invoked, completed, message in self._batch:
             at, offset = place_of(message)
@@ -101,7 +101,7 @@ class _Copier:
 
     def _transact(self) -> None:
         begins = dict(map(place_of, (message for _, _, message in reversed(self._batch))))
-        # The batch is of this generation: it changes in polls alone, and the coordinator refuses an older one.
+        # The batch is of this generation: a generation changes only in polls, and the coordinator refuses an older one.
         member = self.consumer.consumer_group_metadata()
         work, producer, txn = self._work, self._producer, self._work.notes.txn()
         ends = self._note_reads(txn)
@@ -123,7 +123,7 @@ class _Copier:
             self._go_back(begins)
 
     def _send_offsets(self, ends: dict[TopicPartition, int], member: object, txn: int) -> bool:
-        """False where the transaction is to be aborted. Raises ``KafkaException`` where it cannot be."""
+        """Returns False if the transaction must be aborted. Raises ``KafkaException`` if it cannot be aborted."""
         invoked, error = now(), None
         try:
             places = [Place(*at, offset) for at, offset in ends.items()]
@@ -139,7 +139,7 @@ class _Copier:
         return error is None
 
     def _go_back(self, begins: dict[TopicPartition, int]) -> None:
-        """Goes back to where an aborted transaction began: that is what the group has committed."""
+        """Goes back to where an aborted transaction began, to the group's committed offsets."""
         for at, offset in begins.items():
             invoked = now()
             try:
@@ -147,5 +147,5 @@ class _Copier:
             except KafkaException as trouble:
                 if said(trouble).code() != KafkaError._STATE:
                     raise
-                continue  # the partition is somebody else's by now
+                continue  # the partition belongs to another member by now
             self._journal.add(Op.ASSIGN, invoked, at, offset=offset)

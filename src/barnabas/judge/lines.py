@@ -1,4 +1,4 @@
-"""Rows of a history as text, a line for an operation: ``p send r/0@4 v=7 t=1``."""
+"""Rows of a history as text, one line for each operation: ``p send r/0@4 v=7 t=1``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from barnabas.judge.history import NEVER, Op, OperationHistory, Status
 
 
 def told(history: OperationHistory, row: int, *, times: bool = True) -> str:
-    """A row as a line; with its times in seconds since the history began."""
+    """A row as a line; with `times` it begins with the row's times in seconds since the history's start."""
     client = history.context.clients[int(history.process[row])]
     words = [client.name, Op(int(history.op[row])).word]
     at, offset = int(history.place[row]), int(history.offset[row])

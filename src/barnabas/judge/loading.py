@@ -1,12 +1,12 @@
-"""Coordinators that load their partition of ``__transaction_state`` for ever (KAFKA-18137), by their own answers.
+"""Finds coordinators that load their partition of ``__transaction_state`` for ever (KAFKA-18137), by their own answers.
 
-In Apache Kafka before 4.0 a load that fails, for example when it asks ZooKeeper in an expired session, leaves its entry
-in ``loadingPartitions``. Unloading removes the entry of the epoch that ends, and not that one. From then on the broker,
-whenever it is the partition's coordinator, answers COORDINATOR_LOAD_IN_PROGRESS to everybody, also to its own search
-for expired transactions. Nobody ends the transactions that are open there.
+In Apache Kafka before 4.0 a failed load (it may ask ZooKeeper in an expired session, for example) leaves its entry in
+``loadingPartitions``. Unloading removes only the entry of the epoch that ends. From then on the broker, whenever it is
+the partition's coordinator, answers every request with COORDINATOR_LOAD_IN_PROGRESS, even its own search for expired
+transactions. Nobody ends the open transactions of the partition.
 
-Nothing in the log tells that from a transaction that is forgotten in another way. So the coordinator's answer is taken,
-in one epoch and for longer than any load of a run's log takes.
+The log does not show whether a transaction is lost in this way or in another. So the check uses the coordinator's
+answers, in one epoch and for longer than any load of a run's log takes.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _REQUEST_MS = 10_000
 async def loading_for_good(
     work: Work, log: Mapping[TopicPartition, Sequence[Written]], lasting_s: float = LOADS_S
 ) -> dict[int, Loading]:
-    """By producer id: transactions that are open or prepared by the coordinators' `log`, and whose coordinator answers
-    for `lasting_s`, in one epoch of its partition, that it loads."""
+    """The transactions that are open or prepared by the coordinators' `log`, and whose coordinator answers for
+    `lasting_s`, in one epoch of its partition, that it loads; by producer id."""
     newest: dict[TopicPartition, dict[str, WrittenState | None]] = {at: dict(written) for at, written in log.items()}
     wanted = {
         at: {name: told.producer_id for name, told in ids.items() if told is not None and told.status in OPEN}
@@ -50,7 +50,7 @@ async def loading_for_good(
 
 
 async def _loading(cluster: Cluster, at: TopicPartition, ids: Collection[str], lasting_s: float) -> Loading | None:
-    """None where it answers anything else or nothing, or its epoch changes."""
+    """None if the coordinator gives another answer or none, or its epoch changes."""
     office, since, until = None, 0, 0
     try:
         while True:
@@ -71,4 +71,4 @@ async def _loading(cluster: Cluster, at: TopicPartition, ids: Collection[str], l
             since = since or now()
             await asyncio.sleep(min(1.0, lasting_s / 4))
     except TROUBLE:
-        return None  # nothing is known of a coordinator that does not answer, and so nothing is said of it
+        return None  # a coordinator that does not answer proves nothing

@@ -25,7 +25,7 @@ _BROKERS: Final = 3
 
 
 class BarnabasCluster(ApacheCluster):
-    """Our processes in place of Apache's: the same files, ports and signals."""
+    """Runs our processes in place of Apache's, with the same files, ports and signals."""
 
     def _start_zookeeper(self) -> None:
         directory = self.directory / "zookeeper"
@@ -56,7 +56,7 @@ class KraftCluster(ApacheCluster):
         self._cluster_id = str(uuid_from(os.urandom))
 
     def _start_zookeeper(self) -> None:
-        """There is none; this only fetches the version's jars."""
+        """KRaft has no ZooKeeper; this only fetches the version's jars."""
         classpath(self.version)
 
     def _values(self, broker: int) -> dict[str, str]:
@@ -91,9 +91,9 @@ class KraftCluster(ApacheCluster):
 class MadeCluster(NamedTuple):
     brokers: Brokers
     peers: Proxy | None
-    """What the brokers reach each other through."""
+    """The proxy between the brokers."""
     zookeeper: Proxy | None
-    """What they reach ZooKeeper through."""
+    """The proxy between the brokers and ZooKeeper."""
 
 
 def apache_version(kind: str) -> str:
@@ -104,14 +104,16 @@ def apache_version(kind: str) -> str:
 
 @contextlib.contextmanager
 def made(kind: str, directory: Path, faults: Collection[str] = (), seed: int = 0) -> Iterator[MadeCluster]:
-    """Three brokers, with proxies on the links that one of `faults` may strike. They end with the block, and their
-    files stay in `directory`.
+    """Runs three brokers, with proxies on the links that one of `faults` affects. They end with the block; their files
+    stay in `directory`.
 
     `kind` is one of `KINDS`; ``kraft`` may name a version, as ``kraft:4.0.0``. Raises `JudgedClusterError`.
     """
     name, _, version = kind.partition(":")
     if name not in KINDS or (version and name != "kraft"):
-        raise JudgedClusterError(f"no cluster can be made of {kind}: there are {', '.join(KINDS)} and kraft:VERSION")
+        raise JudgedClusterError(
+            f"there is no kind of cluster {kind}; the kinds are {', '.join(KINDS)} and kraft:VERSION"
+        )
     if name == "kraft" and set(faults) & set(ZOOKEEPER_FAULTS):
         raise JudgedClusterError(f"{kind} has no ZooKeeper, and no links to it")
     peers = ProxiedPeers(range(_BROKERS), seed) if set(faults) & {*PEER_FAULTS, ISOLATE, KILL_TWO} else None
@@ -143,7 +145,7 @@ def made(kind: str, directory: Path, faults: Collection[str] = (), seed: int = 0
 
 def keep_logs(directory: Path, kept: Path) -> bool:
     """Copies the logs of the servers in `directory` to `kept`, each under its server's name. Returns whether there were
-    any."""
+    logs."""
     found = False
     for name, ending in (("server.log", ".log"), ("stdout.log", ".stdout.log")):
         for log in directory.glob(f"*/{name}"):

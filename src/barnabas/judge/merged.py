@@ -1,17 +1,18 @@
-"""Transactions that their coordinator held for open when their end had been acknowledged (KAFKA-18137), found in
+"""Transactions that their coordinator kept open after their end was acknowledged (KAFKA-18137), found in
 ``__transaction_state``.
 
-In Apache Kafka before 4.0 a load that runs late, when the broker has resigned already, leaves a cache behind that
-nothing unloads. Elected again, the coordinator answers from it until its next load begins: to the end of a transaction
-of which it knows nothing yet it says what it would say of the one before, which has ended so already, and writes
-nothing. Then it loads, finds the transaction open, and takes what its producer does next for a part of it. Or the
-producer's next transaction comes before the load as well, and begins by that cache: it is written over the one that is
-open, whose partitions have no marker until a later transaction of the producer is ended there.
+In Apache Kafka before 4.0 a load may run late, after the broker has resigned, and leave a cache behind that nothing
+unloads. Elected again, the coordinator answers from that cache until its next load begins. The cache does not have a
+later transaction, only the one before it, which has ended in the same way. So the coordinator acknowledges the later
+transaction's end without writing it. Then it loads, finds the transaction open, and adds the producer's next records to
+it. Or the producer's next transaction begins before the load: it is written over the open one, whose partitions get no
+marker until a later transaction of the producer ends there.
 
-The log shows that: a state of one transaction from an earlier epoch of the coordinator's office in which it is open;
-right behind it, from a later epoch, a state of the same one (its begin is the same) in which it has not ended, or
-another begin of the same producer; and between the two an end that the client was acknowledged. A coordinator that
-knows of that end writes it before it answers, and one that knows of an open transaction leaves its begin as it is.
+The log shows it by three things. From an earlier epoch of the coordinator there is a state in which the transaction is
+open. Directly after it, from a later epoch, there is a state of the same transaction (with the same begin) in which it
+has not ended, or another begin of the same producer. And between the two an end was acknowledged to the client. A
+coordinator that knows of that end writes it before it answers, and one that knows of an open transaction does not
+change its begin.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ _MS = 1_000_000
 
 
 class Merged(NamedTuple):
-    """A transaction that was open at `since`, and at `until` still or written over, though it was ended between: in
-    nanoseconds of the history's clock, as the wall clock was ahead of it when that end was asked for."""
+    """A transaction that was open at `since`, and at `until` still open or written over, although its end was
+    acknowledged in between. The times are nanoseconds of the history's clock, converted by the wall clock's lead at the
+    request of that end."""
 
     transactional_id: str
     partitions: tuple[TopicPartition, ...]
@@ -39,7 +41,7 @@ class Merged(NamedTuple):
 
 
 def held_past_their_ends(log: Iterable[Written], ends: Mapping[str, Sequence[AcknowledgedEnd]]) -> Iterator[Merged]:
-    """Those that are in a partition, by what is in it, in its order. `ends` are by transactional id."""
+    """Such transactions in a partition, by its records in their order. `ends` are by transactional id."""
     newest: dict[str, WrittenState | None] = {}
     for transactional_id, told in log:
         before = newest.get(transactional_id)
@@ -54,7 +56,7 @@ def held_past_their_ends(log: Iterable[Written], ends: Mapping[str, Sequence[Ack
         ):
             for end in ends.get(transactional_id, ()):
                 ahead = end.wall - end.invoked
-                # The log has whole milliseconds: the earlier state is from before the end of its own.
+                # The log has whole milliseconds: the earlier state may be up to the end of its millisecond.
                 since, until = (before.updated_ms + 1) * _MS - ahead, told.updated_ms * _MS - ahead
                 if since < end.invoked and end.completed < until:
                     yield Merged(transactional_id, before.partitions, since, until)
@@ -62,7 +64,7 @@ def held_past_their_ends(log: Iterable[Written], ends: Mapping[str, Sequence[Ack
 
 
 def note_merged(work: Work, log: Mapping[TopicPartition, Sequence[Written]]) -> None:
-    """Writes down what the coordinators' `log` shows of the partitions that are judged."""
+    """Records such transactions of the coordinators' `log` for the partitions that are judged."""
     ends = work.notes.acknowledged_ends()
     judged = set(work.places())
     journal = work.notes.journal(Client("coordinators", OURS))

@@ -1,4 +1,4 @@
-"""Faults, one after the other, each healed before the next: of processes, disks, and all networks."""
+"""Injects faults of processes, disks and networks, one after the other; each is healed before the next."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from barnabas.judge.proxy import CUT, DELAY, DELAY_END_TXN, NETWORK_FAULTS, Prox
 PROCESS_FAULTS: Final = ("kill", "pause", "shutdown")
 """``kill -9`` and a start, SIGSTOP and SIGCONT, a controlled shutdown and a start."""
 DISK_FULL: Final = "disk-full"
-"""No file of a broker grows any more; it is killed, if it has not ended by then, and started."""
+"""No file of a broker can grow; then the broker is killed, unless it has ended by itself, and started."""
 KILL_TWO: Final = "kill-two"
-"""``kill -9`` of a broker, of another one while the first is down, and both are started."""
+"""``kill -9`` of a broker, then of another one while the first is down; then both are started."""
 ELECT: Final = "elect"
-"""Preferred leaders come back after every other fault, as ``auto.leader.rebalance.enable`` has them within minutes: so
-brokers that stayed up lose partitions and coordinators' roles to others, and get them again."""
+"""An election of preferred leaders after every other fault (``auto.leader.rebalance.enable`` does it within minutes):
+brokers that stayed up lose partitions and coordinators' roles to others, and get them again later."""
 FAULTS: Final = (*PROCESS_FAULTS, KILL_TWO, DISK_FULL, ELECT, *NETWORK_FAULTS, *PEER_FAULTS, *ZOOKEEPER_FAULTS)
 
 
 def faults_of(make: str | None, *, script: bool = False, tls: bool = False) -> tuple[str, ...]:
-    """The faults that are possible: a cluster of this kind that is made for the run has links that are ours, a script
-    need not know how to fill a disk, and with `tls` no proxy can read what clients and brokers say."""
+    """The possible faults. Only a cluster that is made for the run has proxies between brokers; a script need not be
+    able to fill a disk; with `tls` no proxy can read the clients' traffic."""
     return (
         *PROCESS_FAULTS,
         KILL_TWO,
@@ -44,10 +44,11 @@ def faults_of(make: str | None, *, script: bool = False, tls: bool = False) -> t
 
 
 HELD_S: Final = (3.0, 15.0)
-"""How long a fault lasts: a paused broker's session ends in some of them, and in others it does not."""
+"""How long a fault lasts, from and to: a paused broker's session ends in some faults but not in others."""
 BETWEEN_S: Final = (1.0, 5.0)
-"""How long after the first of two the second is killed: mostly before the session of the first has ended. Whoever is
-elected in its place then is dead by that time, and those who follow it are elected next."""
+"""How long after the first of two brokers the second is killed, from and to: mostly before the session of the first has
+ended. A leader elected in the first broker's place may be the second, which is dead by then, so that another follower
+is elected next."""
 END_TXNS: Final = 20
 END_TXNS_S: Final = 60
 FIRST_S: Final = 2.0
@@ -55,8 +56,8 @@ REST_S: Final = (4.0, 10.0)
 
 
 class JudgeNemesis:
-    """`brokers` serves faults of processes, `proxy` those of the clients' network, `peers` those of the brokers'
-    network."""
+    """`brokers` is for faults of processes, `proxy` for those of the clients' network, `peers` for those of the
+    brokers' network."""
 
     def __init__(
         self,
@@ -73,10 +74,10 @@ class JudgeNemesis:
         zookeeper: Proxy | None = None,
         start_s: float = PATIENCE_S,
     ) -> None:
-        """`aim` names the broker that a fault of processes strikes; by default chance does. `elect` requests preferred
-        elections, and raises `KafkaError` or ``OSError`` where nobody answers. A broker that ends while it starts is
-        started again, as a supervisor would do, until `start_s` have passed: Apache's ends when its ZooKeeper session
-        expires before it has registered, and on a busy machine that may happen several times."""
+        """`aim` chooses the broker for a fault of processes; by default it is random. `elect` requests preferred
+        elections, and raises `KafkaError` or ``OSError`` if no broker answers. A broker that ends during its start is
+        started again, as by a supervisor, until `start_s` have passed: Apache's ends if its ZooKeeper session expires
+        before it has registered, which may happen several times on a busy machine."""
         self._start_s = start_s
         self._held_s = held_s
         self._rest_s = rest_s
@@ -92,10 +93,9 @@ class JudgeNemesis:
         self.struck: dict[str, int] = dict.fromkeys(faults, 0)
 
     def run(self, wait: Callable[[float], bool]) -> None:
-        """`wait` sleeps, and says whether the run goes on; a fault that is under way is healed in any case.
-
-        Raises `JudgedClusterError` where the cluster does not do as it is told. Every fault has its turn, in a new
-        order each time.
+        """Runs until `wait`, which sleeps, returns that the run is over; a present fault is healed in any case. Raises
+        `JudgedClusterError` if the cluster does not do as it is told. Every fault has its turn, in a new order each
+        time.
         """
         due: list[str] = []
         goes_on = wait(FIRST_S)
@@ -119,7 +119,7 @@ class JudgeNemesis:
             self.struck[ELECT] += 1
 
     def note_held(self) -> None:
-        """Writes down every EndTxn that the proxy delivered late; to be called when the proxy has ended."""
+        """Records every EndTxn that the proxy delivered late. It must be called after the proxy's end."""
         for held in () if self._proxy is None else self._proxy.held:
             name = f"{DELAY_END_TXN}:{held.transactional_id}"
             self._journal.add(Op.NEMESIS, held.since, completed=held.until, name=name)
@@ -131,7 +131,7 @@ class JudgeNemesis:
             return
         broker = self._target(fault)
         strike, heal = self._ways(fault)
-        # It is written down as it begins: what it does to requests may show before it is healed.
+        # Recorded at its beginning: its effects on requests may show before it is healed.
         self._do(strike, broker, fault)
         try:
             wait(self._chance.uniform(*self._held_s))
@@ -141,9 +141,9 @@ class JudgeNemesis:
             self._do(heal, broker, "heal")
 
     def _kill_two(self, wait: Callable[[float], bool]) -> None:
-        """Where the links between brokers are ours, they are slow from before until both are back. Followers then do
-        not know yet what is committed, cannot quickly fetch again what they cut, and a returning broker hears late what
-        it leads."""
+        """If there is a proxy between brokers, it slows their links from before the kills until both brokers are back.
+        Then followers do not know yet what is committed, cannot quickly fetch truncated records again, and a returning
+        broker learns late what it leads."""
         assert self._brokers is not None
         both = self._chance.sample(list(self._brokers.ids), min(2, len(self._brokers.ids)))
         down = []
@@ -171,7 +171,7 @@ class JudgeNemesis:
         self._journal.add(Op.NEMESIS, invoked, name=f"{word} broker {broker}")
 
     def _wait_for_end_txns(self, wait: Callable[[float], bool]) -> None:
-        """Slow clients send few of them: the fault lasts until it has met some."""
+        """Waits until the fault has affected some EndTxn requests: slow clients send few of them."""
         assert self._proxy is not None
         enough = self._proxy.struck[DELAY_END_TXN] + END_TXNS
         for _ in range(END_TXNS_S):
@@ -197,7 +197,7 @@ class JudgeNemesis:
             assert proxy is not None
             if fault != DELAY_END_TXN:
                 return (lambda broker: proxy.strike(broker, fault)), proxy.heal
-            # Few requests are EndTxns: at one broker alone a run of minutes would hardly see one.
+            # Few requests are EndTxns: at a single broker a run of minutes would hardly see one.
             return (lambda _: _everywhere(proxy, DELAY_END_TXN)), (lambda _: _everywhere(proxy, None))
         if fault in PEER_FAULTS:
             peers = self._peers
@@ -233,7 +233,7 @@ class JudgeNemesis:
                     raise
                 self._journal.add(Op.NEMESIS, invoked, status=Status.FAILED, name=f"start broker {broker}", error=error)
                 brokers.kill(broker)
-            # Not `wait`, which the end of the run cuts short: a fault is healed in any case.
+            # Not `wait`, which returns early at the end of the run: this wait must be complete.
             time.sleep(self._rest_s[0])
 
     def _isolate(self, broker: int) -> None:

@@ -1,4 +1,5 @@
-"""Offsets that brokers tell: those of groups are the last commit, those of partitions never go back."""
+"""Checks of offsets in brokers' answers: a group's offset is its last commit, and a partition's offsets never go
+back."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ from barnabas.judge.seen import Seen, TransactionOutcome, grouped
 
 
 def nonmonotonic_offsets(seen: Seen) -> Judged:
-    """A high watermark, last stable offset or log start offset below one that was told before the request, or below a
-    record that had been read by then; a high watermark below an earlier last stable offset or log start offset; a log
-    start offset below what had been deleted."""
+    """A high watermark, last stable offset or log start offset below one that was answered before the request, or below
+    a record that had been read by then; a high watermark below an earlier last stable offset or log start offset; a log
+    start offset below deleted records."""
     history = seen.history
     found: list[tuple[int, int]] = []
     evaluated = 0
@@ -54,8 +55,8 @@ def nonmonotonic_offsets(seen: Seen) -> Judged:
 
 
 def _told_of(seen: Seen, fetches: Column, commits: Column, invoked: Column, completed: Column) -> Column:
-    """By when each commit had its effect. One of unknown outcome had it when somebody was told its offset, unless
-    another commit has the same offset."""
+    """The time by which each commit had its effect. A commit of unknown outcome had it when somebody was told its
+    offset, unless another commit has the same offset."""
     history = seen.history
     distinct, which, count = np.unique(history.offset[commits], return_inverse=True, return_counts=True)
     if not len(distinct):
@@ -70,7 +71,7 @@ def _told_of(seen: Seen, fetches: Column, commits: Column, invoked: Column, comp
 
 
 def stale_committed_offsets(seen: Seen) -> Judged:
-    """A group was told an offset that another commit had followed, or that nobody has committed."""
+    """A group was told an offset that a later commit had replaced, or that nobody has committed."""
     history = seen.history
     rows = history.rows(Op.COMMIT_OFFSET, Op.FETCH_OFFSET)
     key = history.name[rows].astype(np.int64) * max(1, len(history.places)) + history.place[rows]
@@ -81,7 +82,7 @@ def stale_committed_offsets(seen: Seen) -> Judged:
         evaluated += len(fetches)
         if len(fetches):
             found += _stale(seen, fetches, group[history.op[group] == Op.COMMIT_OFFSET])
-    said = "group {1.name} was told {1.offset} for {1.at}, which is not what it had committed"
+    said = "group {1.name} was told {1.offset} for {1.at}, which is not its last commit"
     rows_found = np.array(found, np.int64).reshape(-1, 2)
     limits = {
         ISOLATED: while_isolated(seen, rows_found[:, 1]),
@@ -91,8 +92,8 @@ def stale_committed_offsets(seen: Seen) -> Judged:
 
 
 def _committed_late(seen: Seen, fetches: Column) -> Column:
-    """Whether a fetch was told an offset of a transaction, aborted or not, that a late end of an earlier one may have
-    committed."""
+    """Whether a fetch returned an offset of a transaction, aborted or not, that a late end of an earlier transaction
+    may have committed."""
     history = seen.history
     commits = history.rows(Op.COMMIT_OFFSET)
     commits = commits[np.isin(history.offset[commits], history.offset[fetches])]
@@ -102,10 +103,11 @@ def _committed_late(seen: Seen, fetches: Column) -> Column:
 
 
 def _stale(seen: Seen, fetches: Column, commits: Column) -> list[tuple[int, int]]:
-    """Of one group and partition: the commit that counted (or -1) and the fetch that did not return it."""
+    """For one group and partition: the valid commit (or -1) and the fetch that did not return it."""
     history = seen.history
     invoked, completed = history.invoked[commits], history.completed[commits].copy()
-    # A transaction's offsets stand where they were written, before what was committed since: its end moves nothing.
+    # A transaction's offsets count from where they were written, before later commits: the transaction's end does not
+    # move them.
     written = invoked
     txn = seen.txn_of(commits)
     outcome = np.append(seen.outcome, -1)[txn]
@@ -159,9 +161,9 @@ def _stale(seen: Seen, fetches: Column, commits: Column) -> list[tuple[int, int]
 def _overlapping(
     seen: Seen, fetches: Column, commits: Column, invoked: Column, completed: Column
 ) -> list[tuple[int, int]]:
-    """Two concurrent commits have one order: once either has been told, and both have ended, nobody is told the other.
-    An offset that is committed once holds from when it is known to until it was last told, and no two offsets hold at
-    once (Gibbons and Korach's zones). Returns the commit, and the fetch of another one that it excludes."""
+    """Two concurrent commits have one order: once either was returned, and both have ended, no fetch may return the
+    other. A commit holds from the time at which it is known to hold until it was last returned, and no two commits hold
+    at the same time (Gibbons and Korach's zones). Returns the commit, and the fetch of another one that it excludes."""
     history = seen.history
     offsets, first, count = np.unique(history.offset[commits], return_index=True, return_counts=True)
     alone = first[count == 1]

@@ -15,9 +15,9 @@ from barnabas.judge.history import NEVER, Column, Op, OperationHistory, Status
 from barnabas.judge.lines import told
 
 AROUND: Final = 40
-"""How many rows are shown around an example, beside its own."""
+"""The number of rows shown around an example, besides its own."""
 NEAR: Final = 3
-"""How many offsets to either side of an example's are near it."""
+"""The distance up to which other offsets are near an example's."""
 EXAMPLES: Final = 5
 _LANE: Final = 30
 _STEP: Final = 15
@@ -57,7 +57,7 @@ def _parts(verdict: JudgeVerdict) -> Iterator[str]:
     judged = ", ".join(f"{one.anomaly} {one.evaluated:,}" for one in verdict.judged if one.evaluated)
     yield f"<h2>Looked for</h2><p>{judged or 'nothing'}</p>"
     if verdict.unjudged:
-        yield f"<p>Not judged, for the history has nothing that could show it: {', '.join(verdict.unjudged)}.</p>"
+        yield f"<p>Not judged, because the history has nothing that could show it: {', '.join(verdict.unjudged)}.</p>"
     yield "</html>\n"
 
 
@@ -76,7 +76,7 @@ def _finding(history: OperationHistory, finding: Finding) -> Iterator[str]:
 
 
 def around(history: OperationHistory, example: Example) -> list[int]:
-    """The example's rows, those of its transactions and of nearby offsets, and what the nemesis did at the time."""
+    """The example's rows, those of its transactions and of nearby offsets, and the faults at the time."""
     own = np.array(example.rows, np.int64)
     sent = np.isin(history.value, history.value[own][history.value[own] >= 0])
     txns = history.txn[own]

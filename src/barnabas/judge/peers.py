@@ -1,8 +1,8 @@
-"""The proxy between brokers: each broker advertises an address of the proxy on a listener that is for brokers only.
+"""The proxy between brokers: each broker advertises an address of the proxy on the brokers' own listener.
 
-A connection's broker is known by the client id of its requests: ``1``, or ``broker-1-fetcher-0`` and the like, in
-Apache Kafka as in ours. So a broker can be cut off in both directions or in one: the others' requests to it do not
-arrive, or its answers to them do not, while its own requests do.
+The client id of its requests tells which broker opened a connection: ``1``, or ``broker-1-fetcher-0`` and the like, in
+Apache Kafka as in Barnabas. So a broker can be cut off in both directions or in one: either others' requests to it do
+not arrive, or its answers to them do not, while its own requests do.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class PeerLink(UnreadLink):
 
 
 def sender(frame: bytes) -> int | None:
-    """The broker that a request's client id names, if it names one. Every version has it in the same place."""
+    """The broker that a request's client id names, if it names one. Every version of the header has the id in the same
+    place."""
     if len(frame) < _CLIENT_ID.size:
         return None
     _, _, _, length = _CLIENT_ID.unpack_from(frame)

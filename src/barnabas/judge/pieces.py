@@ -1,15 +1,16 @@
-"""The checks on pieces of a history, for one that no single machine holds: Arrow tables in, findings out. Pure.
+"""The checks on pieces of a history that is too large for one machine: pure functions from Arrow tables to findings.
 
-A history is cut twice (`barnabas.judge.spark_check` does it), so that each check sees all rows that it could need:
+A history is divided twice (by `barnabas.judge.spark_check`), so that each check sees all rows that it could need:
 
-- by partition: everything in it, the sends elsewhere of what was read in it, and the end and the last send of every
-  transaction that it has to do with. All checks but those of whole transactions are done here.
-- by transaction: its sends, its ends, the scans' reads of its records, and committed readers' of those that their
-  producer was told nothing of. Lost and torn transactions are found here.
+- by partition: all rows of the partition, sends to other partitions of records that were read in it, and the end and
+  the last send of every transaction in it. All checks run here, except those of whole transactions.
+- by transaction: its sends, its ends, the scans' reads of its records, and committed readers' reads of its records
+  without an answer to their producer. Lost and torn transactions are found here.
 
-Both have the rows that every piece needs: what the nemesis did, and ends that nobody knows the outcome of; and are told
-which transactions of unknown outcome others know to be committed.
-Cycles cross pieces: those by partition give the edges, which `in_stretch` gets by stretches of commits.
+Both have the rows that every piece needs: the faults, and ends of unknown outcome. Both are told which transactions of
+unknown outcome are known to others as committed.
+
+Cycles cross pieces: the pieces by partition give the edges, which `in_stretch` gets by stretches of commits.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ FOUND: Final = pa.schema(
         (ROW, pa.int64()),
     ]
 )
-"""A line is a judgement (``what`` is `JUDGED`; examples are JSON), or an edge between transactions with when each asked
-first for its commit."""
+"""A row is a judgement (``what`` is `JUDGED`; examples are JSON), or an edge between transactions with the time of each
+one's first request to commit."""
 FOUND_DDL: Final = (
     "what string, anomaly string, limit string, count bigint, evaluated bigint, examples string, kind int, "
     "begin bigint, end bigint, begin_at bigint, end_at bigint, row bigint"
@@ -56,8 +57,8 @@ FOUND_DDL: Final = (
 
 
 def by_place(table: Any, context: Context, common: Any, resolved: Sequence[int]) -> Any:
-    """What is found in a piece by partition, as `FOUND`. `table` and `common` have `SCHEMA`'s columns and `ROW`;
-    `resolved` is what `resolved_of` says of the whole history."""
+    """The findings in a piece by partition, as `FOUND`. `table` and `common` have `SCHEMA`'s columns and `ROW`;
+    `resolved` is the result of `resolved_of` for the whole history."""
     whole, numbers = _history(table, context, common)
     seen = Seen(whole, np.array(resolved, np.int64))
     found = list(_judged([records.lost_writes(seen, in_transactions=False), *of_partitions(seen)], numbers))
@@ -67,8 +68,8 @@ def by_place(table: Any, context: Context, common: Any, resolved: Sequence[int])
 
 
 def by_transaction(table: Any, context: Context, common: Any, resolved: Sequence[int]) -> Any:
-    """What is found in a piece by transaction, as `FOUND`."""
-    # A send may be there as what others ask of its key, too, without its transaction: its own row goes first.
+    """The findings in a piece by transaction, as `FOUND`."""
+    # A send may also be there for checks of its key by others, without its transaction: its own row takes precedence.
     history, numbers = _history(table.sort_by("txn"), context, common)
     seen = Seen(history, np.array(resolved, np.int64))
     found = list(_judged(of_transactions(seen), numbers))
@@ -76,14 +77,14 @@ def by_transaction(table: Any, context: Context, common: Any, resolved: Sequence
 
 
 def resolved_of(table: Any, context: Context) -> list[int]:
-    """The transactions that others know to be committed, by all that was seen of those of unknown outcome."""
+    """The transactions of unknown outcome that others know to be committed, by all rows about such transactions."""
     history, _ = _history(table, context, table.slice(0, 0))
     found: list[int] = known_to_others(Seen(history)).tolist()
     return found
 
 
 def of_totals(table: Any, context: Context, common: Any) -> list[Judged]:
-    """What is found in the totals of all banks; rows are told by their numbers in the whole history."""
+    """The findings in the totals of all banks; rows have their numbers in the whole history."""
     history, numbers = _history(table, context, common)
     one = updates.wrong_totals(Seen(history))
     return [
@@ -102,7 +103,7 @@ def of_totals(table: Any, context: Context, common: Any) -> list[Judged]:
 
 
 def _history(table: Any, context: Context, common: Any) -> tuple[OperationHistory, Column]:
-    """A piece in the order of the history, each row once; and the numbers of its rows."""
+    """A piece in the order of the history, with each row once, and the numbers of its rows."""
     columns = [*SCHEMA.names, ROW]
     plain = pa.schema([_plain(field) for field in SCHEMA] + [pa.field(ROW, pa.int64())])
     both = pa.concat_tables([piece.select(columns).cast(plain) for piece in (table, common)])
@@ -152,7 +153,7 @@ def _edges(seen: Seen, kind: int, edges: cycles.Edges, numbers: Column) -> Itera
 
 
 def stretches(back: Any) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """The stretches of the order of commits that an edge goes back over: where each begins and ends, by time and
+    """The stretches of the order of commits over which an edge goes back: the begin and end of each, by time and
     transaction. `back` has those edges."""
     lows = zip(back["end_at"].to_pylist(), back["end"].to_pylist(), strict=True)
     highs = zip(back["begin_at"].to_pylist(), back["begin"].to_pylist(), strict=True)

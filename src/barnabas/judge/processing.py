@@ -1,4 +1,5 @@
-"""Groups that commit their offsets in transactions: what they read counts once, and no record is passed over."""
+"""Checks of groups that commit their offsets in transactions: each input record is processed once, and none is passed
+over."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from barnabas.judge.seen import Seen, TransactionOutcome, composite, grouped
 
 
 def processed(seen: Seen) -> tuple[Judged, Judged]:
-    """Input that two committed transactions of a group have read, and input that the group has passed without any."""
+    """Input that two committed transactions of a group have read, and input that the group has passed without reading
+    it."""
     history = seen.history
     groups = {client.group for client in history.context.clients if client.group is not None}
     number = {group: place for place, group in enumerate(sorted(groups))}
@@ -42,7 +44,7 @@ def processed(seen: Seen) -> tuple[Judged, Judged]:
     rows = np.concatenate(passed)
     delayed = _delayed(seen, rows[:, 1], reads, of_process)
     limits = {DELAYED_END_TXN: delayed, UNCLEAN: seen.unclean[history.place[rows[:, 0]]]}
-    said = "group {1.name} has committed {1.offset} in {1.at}, and no transaction of it has read {0.at}@{0.offset}"
+    said = "group {1.name} has committed {1.offset} in {1.at}, but none of its transactions has read {0.at}@{0.offset}"
     return again, judged(history, "unprocessed-record", evaluated, rows, said, limits)
 
 
@@ -65,7 +67,7 @@ def _again(seen: Seen, reads: Column, group: Column) -> Judged:
 
 
 def _passed(seen: Seen, own: Column, last: int, scan: Column) -> tuple[int, Column]:
-    """Of one group and place, from what it read first to what it committed last: how many records committed readers
+    """For one group and place, from its first read to its last commit: the number of records that committed readers
     find there, and those that no transaction read which was, or may have been, committed."""
     history = seen.history
     counted = own[seen.outcome[seen.txn_of(own)] != TransactionOutcome.ABORTED]
@@ -77,7 +79,7 @@ def _passed(seen: Seen, own: Column, last: int, scan: Column) -> tuple[int, Colu
 
 
 def _delayed(seen: Seen, commits: Column, reads: Column, of_process: Column) -> Column:
-    """Whether an end that came late may have ended any transaction of the group that each of these is of."""
+    """For each of these rows: whether a late end may have ended any transaction of the row's group."""
     history = seen.history
     late = reads[seen.delayed_end[seen.txn_of(reads)]]
     found: Column = np.isin(of_process[history.process[commits]], of_process[history.process[late]])

@@ -1,8 +1,9 @@
-"""A proxy between clients and brokers that reads frames, so that it can cut between a request and its answer.
+"""A proxy between clients and brokers that reads frames, so that it can cut a connection between a request and its
+answer.
 
-Each broker has a port of its own here. Addresses in brokers' answers (Metadata, FindCoordinator, DescribeCluster) are
-rewritten, so that clients come here again; ApiVersions offers those only in versions that can be read here. Brokers
-speak to each other past the proxy, or through `peers`.
+Each broker has a port of its own at the proxy. The proxy rewrites the addresses in brokers' answers (Metadata,
+FindCoordinator, DescribeCluster) to its own; ApiVersions offers those APIs only in versions that the proxy can read.
+Brokers connect to each other directly, or through `peers`.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ CUT_AFTER_REQUEST: Final = "cut-after-request"
 REORDER: Final = "reorder"
 DELAY_END_TXN: Final = "delay-end-txn"
 NETWORK_FAULTS: Final = (DELAY, CUT, CUT_REQUESTS, CUT_ANSWERS, CUT_AFTER_REQUEST, REORDER, DELAY_END_TXN)
-"""Frames take up to a second; no connection; one way only; an answer that is lost with its connection; a Produce whose
-connection is lost, and which arrives behind one of another connection; an EndTxn that arrives when its client has long
-asked again on another connection."""
+"""In this order: frames take up to a second; no connection; only answers or only requests get through; an answer is
+lost with its connection; a Produce loses its connection and arrives after one of another connection; an EndTxn arrives
+long after its client has repeated it on another connection."""
 
 _ADDRESSES: Final = (ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER)
 _CHANGES: Final = frozenset(
@@ -39,12 +40,13 @@ _CHANGES: Final = frozenset(
 )
 _SIZE: Final = struct.Struct(">i")
 _HEADER: Final = struct.Struct(">hhi")
-"""API, version and correlation id: where every request begins, also one of a version that cannot be read here."""
+"""API, version and correlation id: the begin of every request, even in a version that the proxy cannot read."""
 _ERROR: Final = struct.Struct(">ih")
-"""Correlation id and error code: where every answer to ApiVersions begins."""
+"""Correlation id and error code: the begin of every answer to ApiVersions."""
 _FRAME_MAX: Final = 64 << 20
 _KIP_890: Final = 5
-"""The version of EndTxn from which on each transaction has an epoch of its own, so that a late EndTxn ends no other."""
+"""From this version of EndTxn on each transaction has an epoch of its own, so that a late EndTxn ends no other
+transaction."""
 _REORDERED_SHARE: Final = 0.1
 _OVERTAKEN_S: Final = 2.0
 _HELD_SHARE: Final = 0.5
@@ -64,7 +66,7 @@ class Held(NamedTuple):
 
 
 class Proxy:
-    """Runs in a thread of its own until `close`. `bootstrap` is where clients are to go."""
+    """Runs in a thread of its own until `close`. `bootstrap` is the address for clients."""
 
     def __init__(self, brokers: Mapping[int, Address], seed: int = 0, link: type[ProxiedClient] | None = None) -> None:
         self._link = link or ProxiedClient
@@ -75,7 +77,7 @@ class Proxy:
         self.struck: dict[str, int] = dict.fromkeys(NETWORK_FAULTS, 0)
         self.held: list[Held] = []
         self.before_kip_890: set[str] = set()
-        """The transactional ids of which an EndTxn came in a version from before it."""
+        """The transactional ids of which an EndTxn came in a version before KIP-890."""
         self._links: set[ProxiedClient] = set()
         self._awaited: dict[str, asyncio.Event] = {}
         self._overtaking: dict[int, asyncio.Event] = {}
@@ -90,14 +92,14 @@ class Proxy:
         return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
 
     def strike(self, broker: int, fault: str) -> None:
-        """One of `NETWORK_FAULTS`, from now on."""
+        """Starts one of `NETWORK_FAULTS`."""
         assert fault in NETWORK_FAULTS, fault
         self.faults[broker] = fault
         if fault == CUT:
             self._do(self._hang_up(broker))
 
     def heal(self, broker: int) -> None:
-        """Ends the fault. Connections that have lost frames are closed: a stream with a hole in it cannot go on."""
+        """Ends the fault. Connections that have lost frames are closed, since the rest of the stream cannot be used."""
         fault = self.faults.pop(broker, None)
         if fault in (CUT_REQUESTS, CUT_ANSWERS):
             self._do(self._hang_up(broker))
@@ -115,24 +117,23 @@ class Proxy:
             doing.result(_PATIENCE_S)
         except TimeoutError:
             left = f"{len(self._running)} of its connections are there"
-            raise TimeoutError(f"a proxy did not do within {_PATIENCE_S} s what it was told: {left}") from None
+            raise TimeoutError(f"a proxy did not do as it was told within {_PATIENCE_S} s: {left}") from None
 
     def begins(self, transactional_id: str) -> None:
-        """A partition is added to a transaction: whoever waits for that in `begun` goes on."""
+        """Called when a partition is added to a transaction: lets waiters in `begun` go on."""
         waiting = self._awaited.get(transactional_id)
         if waiting is not None:
             waiting.set()
 
     def is_to_wait(self, transactional_id: str, *, commits: bool) -> bool:
-        """Whether to hold an EndTxn. While one of its id is held, the client's next one, a repetition, gets through.
-
-        An abort is always held: most transactions after it are committed, so records that it takes from them are
-        missed.
+        """Whether to hold an EndTxn. While one of its id is held, the client's next one, a repetition, gets through. An
+        abort is always held: most later transactions are committed, so it shows if the late abort takes records from
+        them.
         """
         return transactional_id not in self._awaited and (not commits or self.chance.random() < _HELD_SHARE)
 
     def produces(self, broker: int) -> None:
-        """A Produce has gone to the broker: requests that wait to be `overtaken` follow it."""
+        """Called when a Produce has gone to the broker: requests that wait to be `overtaken` follow it."""
         overtaking = self._overtaking.pop(broker, None)
         if overtaking is not None:
             overtaking.set()
@@ -189,7 +190,7 @@ class ProxiedClient:
     """One client's connection, and the one to its broker."""
 
     source: int | None = None
-    """The broker that the client is, where it is one."""
+    """The broker at the client's end, if it is a broker."""
 
     def __init__(self, proxy: Proxy, broker: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.broker = broker
@@ -197,7 +198,7 @@ class ProxiedClient:
         self.reader, self._writer = reader, writer
         self._asked: dict[int, tuple[int, int]] = {}
         self._lost: set[int] = set()
-        """Requests whose answers the client is not to get."""
+        """Requests whose answers the client must not get."""
         self._behind: asyncio.StreamWriter | None = None
         self._held = False
 
@@ -222,7 +223,7 @@ class ProxiedClient:
                 side.cancel()
             await asyncio.gather(*both, return_exceptions=True)
         except OSError:
-            pass  # the broker is not there: the client sees the same
+            pass  # the broker does not answer: the client's connection closes as well
         finally:
             self._held = False
             self.abort()
@@ -260,7 +261,8 @@ class ProxiedClient:
                     self.proxy.produces(self.broker)
 
     async def _behind_another(self, frame: bytes, behind: asyncio.StreamWriter) -> None:
-        """The client loses its connection and sends again on another one; the first request arrives after that."""
+        """Closes the client's connection, so that it repeats the request on another one; the first request arrives
+        after that."""
         self._held = True
         self.proxy.struck[REORDER] += 1
         self._writer.transport.abort()
@@ -268,14 +270,14 @@ class ProxiedClient:
         await self._deliver(frame, behind)
 
     async def _deliver(self, frame: bytes, behind: asyncio.StreamWriter) -> None:
-        """A broker reads a request whose connection is gone, and need not answer it."""
+        """Sends a request whose connection is closed to the broker, and ignores the answer."""
         behind.write(framed(frame))
         await behind.drain()
         await asyncio.sleep(1)
 
     async def _late(self, frame: bytes, transactional_id: str, behind: asyncio.StreamWriter) -> None:
-        """The client loses its connection and asks again on another one; this request arrives when its next transaction
-        is open, or after some seconds."""
+        """Closes the client's connection, so that it repeats the request on another one. This request arrives when the
+        client's next transaction is open, or after some seconds."""
         self._held = True
         self.proxy.struck[DELAY_END_TXN] += 1
         since = time.monotonic_ns()
@@ -307,7 +309,7 @@ class ProxiedClient:
             await asyncio.sleep(self.proxy.chance.uniform(0.0, 1.0) ** 3)
 
     def _readdressed(self, frame: bytes, asked: tuple[int, int] | None) -> list[Any]:
-        """The frame with its size, and the proxy's addresses in place of the brokers'."""
+        """The frame with its size prefix, with the proxy's addresses in place of the brokers'."""
         plain = [_SIZE.pack(len(frame)), frame]
         if asked is None:
             return plain
@@ -323,7 +325,7 @@ class ProxiedClient:
                     api.max_version = min(api.max_version, APIS[api.api_key].max_version)
         elif api_key in _ADDRESSES:
             correlation_id, message = decode_response(response_class(api_key), version, frame)
-            # One coordinator stands in the answer itself, several (from version 4 on) in a list.
+            # A single coordinator is in the answer itself, several (from version 4 on) are in a list.
             several = getattr(message, "brokers", None) or getattr(message, "coordinators", None)
             for node in several or [message]:
                 port = self.proxy.ports.get(getattr(node, "node_id", getattr(node, "broker_id", -1)))
@@ -335,10 +337,10 @@ class ProxiedClient:
 
 
 class UnreadLink(ProxiedClient):
-    """A connection in which nothing is read or rewritten: between brokers, or to ZooKeeper."""
+    """A connection whose frames are not decoded or rewritten: between brokers, or to ZooKeeper."""
 
     def passes(self, frame: bytes) -> None:
-        """A request is about to be passed on, or lost."""
+        """Called before a request is passed on, or lost."""
 
     async def requests(self, behind: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, WireError, asyncio.IncompleteReadError):

@@ -1,4 +1,5 @@
-"""What readers were given: no aborted record, none before its commit, in order, and none left out."""
+"""Checks of the records that readers received: no aborted record, none before its commit, in order, and none left
+out."""
 
 from __future__ import annotations
 
@@ -14,11 +15,11 @@ from barnabas.judge.seen import Seen, TransactionOutcome, composite
 VALIDATION = "librdkafka-validation"
 STALE_LEADER = "librdkafka-stale-leader"
 LEAVES_STALE_LEADERS = ("isolate", "zk-cut", "zk-cut-requests", "zk-cut-answers", "pause")
-"""Faults that keep a broker from hearing that it leads no more."""
+"""Faults during which a broker does not learn that it has lost a leadership."""
 
 
 def aborted_reads(seen: Seen) -> Judged:
-    """G1a: a committed reader was given a record of an aborted transaction, or any reader one whose send failed."""
+    """G1a: a committed reader received a record of an aborted transaction, or any reader one whose send failed."""
     history = seen.history
     known = np.flatnonzero(seen.send_of_read >= 0)
     sends, reads = seen.send_of_read[known], seen.reads[known]
@@ -37,7 +38,7 @@ def aborted_reads(seen: Seen) -> Judged:
 
 
 def precommitted_reads(seen: Seen) -> Judged:
-    """A committed reader had a transaction's record before the transaction's commit was requested."""
+    """A committed reader received a transaction's record before the transaction's commit was requested."""
     history = seen.history
     known = np.flatnonzero((seen.send_of_read >= 0) & seen.read_rc)
     txn = seen.txn_of(seen.send_of_read[known])
@@ -45,7 +46,7 @@ def precommitted_reads(seen: Seen) -> Judged:
     reads = seen.reads[known]
     early = (history.completed[reads] < seen.commit_invoked[txn]) & (seen.outcome[txn] != TransactionOutcome.ABORTED)
     rows = np.stack([seen.send_of_read[known[early]], reads[early], seen.end_row[txn[early]]], 1)
-    said = "{1.client} read value {1.value} of transaction {0.txn} at {1.at}@{1.offset} before its commit was asked for"
+    said = "{1.client} read value {1.value} of transaction {0.txn} at {1.at}@{1.offset} before its commit was requested"
     limits = {DELAYED_END_TXN: seen.delayed_end[txn[early]]}
     return judged(history, "precommitted-read", len(known), rows, said, limits)
 
@@ -74,7 +75,7 @@ def polls(seen: Seen) -> tuple[Judged, Judged]:
     one, two = one[pair], two[pair]
     after_read = history.op[one] == Op.READ
     back = history.offset[two] < history.offset[one] + after_read
-    said = "{0.client} was at {0.at}@{0.offset}, and then was given {1.at}@{1.offset}"
+    said = "{0.client} was at {0.at}@{0.offset}, and then received {1.at}@{1.offset}"
     limits = None
     if back.any():
         made_by = np.array([client.driver == "librdkafka" for client in history.context.clients], bool)
@@ -105,7 +106,7 @@ def polls(seen: Seen) -> tuple[Judged, Judged]:
         high = np.searchsorted(at, composite(history.place[two[mine]], history.offset[two[mine]]))
         skipped[mine[high > low]] = known[low[high > low]]
     left = skipped >= 0
-    said = "{0.client} came from {0.at}@{0.offset} to {2.at}@{2.offset} without value {1.value} at {1.at}@{1.offset}"
+    said = "{0.client} went from {0.at}@{0.offset} to {2.at}@{2.offset} without value {1.value} at {1.at}@{1.offset}"
     return behind, judged(
         history, "poll-skip", behind.evaluated, np.stack([one[left], skipped[left], two[left]], 1), said
     )

@@ -1,8 +1,8 @@
-"""A verdict as a history of the view: its page shows the cluster as the run's clients were told it was, and what
-happened around each anomaly, with a slider through the run.
+"""A verdict as a history for the cluster view: the page shows the cluster as its clients saw it, and the operations
+around each anomaly, with a slider through the run.
 
-Leaders, ISRs and high watermarks are those that the observer was told; brokers' deaths are the nemesis'. A history
-without such rows shows only its partitions, and what happened.
+Leaders, ISRs and high watermarks come from the answers to the observer, brokers' deaths from the nemesis. A history
+without such rows shows only its partitions and operations.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OFFSETS_NS: Final = 1_000_000_000
 
 
 class Led(NamedTuple):
-    """What a client was told of a partition, in the `name` of a ``leader`` row."""
+    """A partition's state in an answer to a client, in the `name` of a ``leader`` row."""
 
     leader: int
     replicas: tuple[int, ...]
@@ -67,7 +67,7 @@ def recorded(verdict: JudgeVerdict) -> SeenHistory:
 
 
 def _ms(history: OperationHistory, ns: int) -> int:
-    """A monotonic time as the first row's clock had it."""
+    """A monotonic time converted to the wall clock of the first row."""
     return int(history.wall[0] + ns - history.invoked[0]) // 1_000_000
 
 
@@ -102,7 +102,7 @@ def _facts(history: OperationHistory) -> Iterator[tuple[int, str, Any]]:
 
 
 def _struck(words: str) -> tuple[int, bool] | None:
-    """The broker that the nemesis took away or gave back."""
+    """The broker that the nemesis stopped or started."""
     what, _, broker = words.partition(" broker ")
     if not broker.isdigit() or what not in (*_DOWN, "heal"):
         return None
@@ -110,7 +110,8 @@ def _struck(words: str) -> tuple[int, bool] | None:
 
 
 def _lines(verdict: JudgeVerdict) -> Iterator[tuple[int, str, Any]]:
-    """What the nemesis did, and each row around an anomaly once, as it was invoked; the anomaly as its last row was."""
+    """The lines: the nemesis' faults; each row around an anomaly once, at its invocation; the anomaly at its last
+    row."""
     history = verdict.history
     examples = [
         (_kind(finding), example) for finding in (*verdict.anomalies, *verdict.limits) for example in finding.examples

@@ -1,4 +1,4 @@
-"""What became of the records: every acknowledged one is there, once, at its offset, and no other."""
+"""Checks of records: every acknowledged record is there, once, at its offset, and there are no others."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def misplaced_records(seen: Seen) -> Judged:
 
 
 def _read_in_place(seen: Seen) -> tuple[Column, Column]:
-    """The reads from the partition that their record was sent to, and the sends."""
+    """The reads from the partition to which their record was sent, and the sends."""
     history = seen.history
     known = np.flatnonzero(seen.send_of_read >= 0)
     known = known[history.place[seen.reads[known]] == history.place[seen.send_of_read[known]]]
@@ -43,7 +43,7 @@ def _read_in_place(seen: Seen) -> tuple[Column, Column]:
 
 
 def duplicates(seen: Seen) -> Judged:
-    """One value at two offsets. Reads from a wrong partition are left to `misplaced_records`."""
+    """One value at two offsets. Reads from a wrong partition are reported by `misplaced_records`."""
     history = seen.history
     reads, sends = _read_in_place(seen)
     first = np.full(len(history), NONE, np.int64)
@@ -75,7 +75,7 @@ def inconsistent_offsets(seen: Seen) -> Judged:
     one_read[sends[::-1]] = reads[::-1]
     moved = acked[read_at_all[acked] & ~as_told[acked]]
     rows = np.stack([moved, one_read[moved]], 1)
-    # A send that is acknowledged and was never read is lost, and its offset may be given again: no second finding.
+    # An acknowledged send that was never read is lost, and its offset may be used again: that is not a second finding.
     told = np.concatenate([seen.reads, acked[read_at_all[acked] & as_told[acked]]])
     at = composite(history.place[told], history.offset[told])
     order = np.argsort(at, kind="stable")
@@ -83,7 +83,7 @@ def inconsistent_offsets(seen: Seen) -> Judged:
     one, two = told[order][:-1], told[order][1:]
     clash = np.flatnonzero(same & (history.value[one] != history.value[two]))
     rows = np.concatenate([rows, np.stack([one[clash], two[clash]], 1)])
-    # The record that moved mostly clashes with the one in its place; that is one finding.
+    # A moved record usually conflicts with the one in its old place; that is one finding.
     _, once = np.unique(composite(history.place[rows[:, 0]], history.offset[rows[:, 0]]), return_index=True)
     rows = rows[once]
     said = (
@@ -95,13 +95,13 @@ def inconsistent_offsets(seen: Seen) -> Judged:
 
 def _overwritten(seen: Seen, rows: Column) -> Column:
     """Whether compaction may have removed these sends: a later record has the key, the offset is unknown, or a
-    tombstone was sent after them."""
+    tombstone was sent after the record."""
     history = seen.history
     may = seen.compacted[history.place[rows]]
     if not may.any():
         return may
     txn = np.append(seen.outcome, TransactionOutcome.COMMITTED)[seen.txn_of(seen.send_of_read)]
-    counts = txn != TransactionOutcome.ABORTED  # what was aborted overwrites nothing
+    counts = txn != TransactionOutcome.ABORTED  # aborted records overwrite nothing
     scan = seen.reads[seen.read_scan & seen.compacted[history.place[seen.reads]] & counts]
     keys = composite(history.place[scan], history.key[scan])
     order = np.lexsort((history.offset[scan], keys))
@@ -115,11 +115,10 @@ def _overwritten(seen: Seen, rows: Column) -> Column:
 
 
 def presence(seen: Seen, rows: Column) -> tuple[Column, Column]:
-    """Which of these sends have to be there and are, and which have to be there and are not.
-
-    A transaction's record has to be in the committed scan, as far as that came; above its end records wait for the last
-    stable offset, and have to be in the scan of all records. A record of unknown offset may be among the deleted ones,
-    unless its producer knows it to be above them.
+    """Of these sends, those that must be there and are, and those that must be there and are not. A transaction's
+    record must be in the committed scan, up to that scan's end. Above it records wait for the last stable offset, and
+    must be in the scan of all records. A record of unknown offset may be among the deleted ones, unless its producer
+    knows that it is above them.
     """
     history = seen.history
     place, offset, settled = history.place[rows], seen.stands_at[rows], seen.settled[rows]
@@ -152,8 +151,8 @@ def _to_be_there(seen: Seen) -> Column:
 
 
 def lost_writes(seen: Seen, *, in_transactions: bool | None = None) -> Judged:
-    """Records outside of transactions that are gone, and committed transactions all of whose records are gone; where
-    only some are gone it is `torn_transactions`.
+    """Lost records outside of transactions, and committed transactions all of whose records are lost. If only some are
+    lost, `torn_transactions` reports it.
 
     `in_transactions`: only sends in transactions (True) or only those outside (False).
     """
@@ -181,13 +180,13 @@ def lost_writes(seen: Seen, *, in_transactions: bool | None = None) -> Judged:
 
 
 def torn_transactions(seen: Seen) -> Judged:
-    """Committed readers find some of a transaction's acknowledged or consumed records, and others not."""
+    """Committed readers find some but not all of a transaction's acknowledged or consumed records."""
     history = seen.history
     acked = _to_be_there(seen)
     acked = acked[history.txn[acked] >= 0]
     txn = seen.txn_of(acked)
     there, missing = presence(seen, acked)
-    # Of a transaction that may have been aborted, only what committed readers can see by now says anything.
+    # For a transaction that may have been aborted, only the part that committed readers can see by now counts.
     unknown = seen.outcome[txn] == TransactionOutcome.UNKNOWN
     open_still = seen.stands_at[acked] >= seen.end_of(seen.scanned_committed)[history.place[acked]]
     there &= ~(unknown & open_still)
@@ -198,7 +197,7 @@ def torn_transactions(seen: Seen) -> Judged:
     missing_row[txn[missing][::-1]] = acked[missing][::-1]
     torn = np.flatnonzero((present_row >= 0) & (missing_row >= 0) & (seen.outcome != TransactionOutcome.ABORTED))
     rows = np.stack([present_row[torn], missing_row[torn], seen.end_row[torn]], 1)
-    said = "transaction {0.txn}: value {0.value} is in {0.at}, and value {1.value} is not in {1.at}"
+    said = "transaction {0.txn}: value {0.value} is in {0.at}, but value {1.value} is not in {1.at}"
     limits = {
         ACKS: ~seen.acks_all[history.process[rows[:, 1]]],
         UNCLEAN: seen.unclean[history.place[rows[:, 1]]],
@@ -210,7 +209,7 @@ def torn_transactions(seen: Seen) -> Judged:
 
 
 def nonmonotonic_sends(seen: Seen) -> Judged:
-    """Two records of one producer are in another order in a partition than they were sent, or any record is before one
+    """Two records of one producer are in a partition in another order than they were sent; or any record is before one
     that had been acknowledged when it was sent. A record of unknown outcome may be late, and so behind others, but
     never early."""
     history = seen.history
@@ -226,14 +225,14 @@ def nonmonotonic_sends(seen: Seen) -> Judged:
     _, once = np.unique(rows[:, 1], return_index=True)
     rows = rows[once]
     both = ~(seen.idempotent[history.process[rows[:, 0]]] & seen.idempotent[history.process[rows[:, 1]]])
-    said = "value {0.value} of {0.client} was sent to {0.at} before value {1.value}, which stands before it"
+    said = "value {0.value} of {0.client} was sent to {0.at} before value {1.value}, which is before it"
     limits = {NOT_IDEMPOTENT: both}
     return judged(history, "nonmonotonic-send", len(acked), rows, said, limits)
 
 
 def _where(seen: Seen) -> tuple[Column, Column]:
-    """The sends with a known offset, and these: as scans found them; in a partition that only consumers have read, as
-    producers and consumers were told."""
+    """The sends with a known offset, and the offsets: from the scans or, in a partition that only consumers have read,
+    from the answers to producers and consumers."""
     history = seen.history
     sends = seen.sends[history.status[seen.sends] != Status.FAILED]
     unscanned = np.zeros(len(history.places) + 1, bool)
@@ -262,8 +261,8 @@ def _behind(seen: Seen, sends: Column, offset: Column) -> Column:
 
 
 def _begins(seen: Seen) -> tuple[Column, Column]:
-    """Where logs begin: for each partition one row that says so, a DeleteRecords or the log start offset that a scan
-    was told; and the offset, 0 where nobody was told one."""
+    """The start of each log: one row that shows it (a DeleteRecords or the log start offset in an answer to a scan),
+    and the offset, 0 if none is known."""
     history = seen.history
     rows = history.rows(Op.DELETE, Op.LOG_START)
     rows = rows[(history.status[rows] != Status.FAILED) & (history.offset[rows] >= 0)]

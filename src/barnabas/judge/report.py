@@ -26,9 +26,9 @@ def text(verdict: JudgeVerdict) -> Iterator[str]:
     for finding in verdict.limits:
         yield from _told(verdict, finding)
     judged = [f"{one.anomaly} {one.evaluated:,}" for one in verdict.judged if one.evaluated]
-    yield "\nlooked for, and how many places each could have shown: " + (", ".join(judged) or "nothing")
+    yield "\nlooked for, with the number of places that could have shown each: " + (", ".join(judged) or "nothing")
     if verdict.unjudged:
-        yield f"not judged, for the history has nothing that could show it: {', '.join(verdict.unjudged)}"
+        yield f"not judged, because the history has nothing that could show it: {', '.join(verdict.unjudged)}"
     count = sum(finding.count for finding in verdict.anomalies)
     limits = sum(finding.count for finding in verdict.limits)
     kinds = ", ".join(dict.fromkeys(finding.anomaly for finding in verdict.anomalies))

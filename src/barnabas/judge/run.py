@@ -42,7 +42,7 @@ from barnabas.model.errors import ConfigError, ErrorCode
 
 DRIVERS: Final = (workload.OURS, librdkafka.THEIRS, *PROGRAMS)
 LATE_S: Final = 180
-"""How long clients may take to end once they are told to: each request that they wait for has a time of its own."""
+"""How long clients may take to end once they are told to: each of their requests has its own timeout."""
 
 
 class RunError(Exception):
@@ -51,41 +51,41 @@ class RunError(Exception):
 
 @dataclass
 class RunPlan:
-    """What a run does, for how long, and with how many clients of each kind and driver."""
+    """The plan of a run: its faults, its duration, and the number of clients of each kind and driver."""
 
     bootstrap: str
     minutes: float
     faults: Sequence[str] = ()
     brokers: Brokers | None = None
     peers: Proxy | None = None
-    """Between the brokers, for `PEER_FAULTS`."""
+    """The proxy between the brokers, for `PEER_FAULTS`."""
     zookeeper: Proxy | None = None
-    """Between the brokers and ZooKeeper, for `ZOOKEEPER_FAULTS`."""
+    """The proxy between the brokers and ZooKeeper, for `ZOOKEEPER_FAULTS`."""
     acks: str = "all"
     unclean: bool = False
-    """Whether a leader may be elected that was not in sync."""
+    """Whether unclean leader election is allowed."""
     partitions: int = 4
     clients: int = 2
     drivers: Sequence[str] = (workload.OURS, librdkafka.THEIRS)
-    """Of `DRIVERS`."""
+    """Some of `DRIVERS`."""
     programs: Sequence[Driver] = ()
-    """Those of them that are programs, started."""
+    """The drivers that are programs, started."""
     workloads: Sequence[str] = tuple(WORKLOADS)
     config: Mapping[str, str] = field(default_factory=dict)
-    """What secures the clients' connections, by Kafka's names."""
+    """The properties that secure the clients' connections, by Kafka's names."""
     pause_s: float = 0.1
     seed: int = 0
     told: Callable[[str], None] = field(default=lambda line: None)
     aim: Callable[[str], int] | None = None
-    """Which broker the next fault of this name, one of processes, strikes; None: by chance."""
+    """Chooses the broker for the next fault of processes of this name; None: a random one."""
     held_s: tuple[float, float] = HELD_S
-    """From and to how long a fault lasts."""
+    """The shortest and longest duration of a fault, in seconds."""
     rest_s: tuple[float, float] = REST_S
-    """From and to how long there is none after it."""
+    """The shortest and longest rest after a fault, in seconds."""
     start_s: float = PATIENCE_S
-    """How long a broker is started again that ends as it starts."""
+    """How long a broker that ends during its start is started again."""
     apache_version: str = ""
-    """Which version of Apache Kafka the brokers are, where that is known."""
+    """The brokers' version of Apache Kafka, if it is known."""
 
 
 @dataclass
@@ -93,37 +93,39 @@ class RunOutcome:
     history: OperationHistory
     struck: dict[str, int]
     met: dict[str, int]
-    """How many frames met each fault of the network."""
+    """The number of frames affected by each fault of the network."""
     unsettled: Sequence[str]
-    """The partitions that did not come to rest before the scan."""
+    """The partitions that were not settled before the scan."""
     kept_back: Sequence[str]
-    """The groups whose offsets a transaction kept back all that time."""
+    """The groups whose offsets a transaction held back all that time."""
     disobeyed: str = ""
-    """What the cluster did not do as it was told, which ended the faults and the clients' time early."""
+    """The order that the cluster did not carry out, which ended the faults and the clients' time early."""
 
     def told(self) -> Iterator[str]:
-        """What was done to the cluster, and how it ended."""
+        """The faults, and how the run ended."""
         yield f"faults: {', '.join(f'{name} {count}' for name, count in self.struck.items()) or 'none'}"
         if self.disobeyed:
             yield f"the faults ended before their time: {self.disobeyed}"
         if self.met:
-            yield f"frames that met them: {', '.join(f'{name} {count}' for name, count in self.met.items())}"
+            yield f"frames that they affected: {', '.join(f'{name} {count}' for name, count in self.met.items())}"
         if self.unsettled:
             named = ", ".join(self.unsettled)
             yield f"these partitions had open transactions, or did not answer, for two minutes: {named}"
         if self.kept_back:
-            yield f"a transaction kept back the offsets of these groups for two minutes: {', '.join(self.kept_back)}"
+            yield f"a transaction held back the offsets of these groups for two minutes: {', '.join(self.kept_back)}"
 
 
 def run(plan: RunPlan) -> RunOutcome:
-    """Raises `RunError`, and a client's error where no broker answers."""
+    """Runs the plan. Raises `RunError`, and a client's error if no broker answers."""
     if librdkafka.THEIRS in plan.drivers:
         try:
             of_librdkafka(plan.config)
         except ConfigError as error:
             raise RunError(f"without librdkafka (--driver): {error}") from None
     if encrypted(plan.config) and set(plan.faults) & set(NETWORK_FAULTS):
-        raise RunError("the clients' network has no faults where they speak TLS: nobody between can read it")
+        raise RunError(
+            "faults of the clients' network need clients without TLS: the proxy cannot read encrypted requests"
+        )
     name = f"judge-{time.time_ns() // 1_000_000:x}"
     topics, facts, addresses = asyncio.run(_prepare(plan, name))
     if plan.apache_version:
@@ -149,7 +151,7 @@ def run(plan: RunPlan) -> RunOutcome:
             proxy.close()
             nemesis.note_held()
             notes.facts[BEFORE_KIP_890] = ",".join(sorted(proxy.before_kip_890))
-    plan.told("the clients have ended: waiting for open transactions, then reading everything")
+    plan.told("the clients have ended; waiting for open transactions, then reading everything")
     work.bootstrap = plan.bootstrap
     unsettled = asyncio.run(wait_until_settled(work))
     kept_back = asyncio.run(ask_groups(work))
@@ -165,7 +167,7 @@ def run(plan: RunPlan) -> RunOutcome:
 
 
 async def _scan(work: Work, coordinators_may_forget: bool) -> None:
-    """The scan; where coordinators may forget transactions, also what their log and their answers say of open ones."""
+    """The scan. If coordinators may forget transactions, also reads their log and their answers about open ones."""
     if not coordinators_may_forget:
         await scan(work)
         return
@@ -176,8 +178,8 @@ async def _scan(work: Work, coordinators_may_forget: bool) -> None:
 
 
 def _strive(plan: RunPlan, work: Work, name: str, nemesis: JudgeNemesis, stop: threading.Event) -> str:
-    """Runs the nemesis. Returns what the cluster did not do as it was told; what clients saw until then counts all the
-    same."""
+    """Runs the nemesis. Returns the order that the cluster did not carry out, if any; the history up to then counts all
+    the same."""
     disobeyed = ""
     at_work = ClientsAtWork(stop)
     for task in _clients(plan, work, name, at_work):
@@ -187,13 +189,13 @@ def _strive(plan: RunPlan, work: Work, name: str, nemesis: JudgeNemesis, stop: t
             _last(plan, nemesis, stop, time.monotonic() + 60 * plan.minutes)
     except JudgedClusterError as error:
         disobeyed = str(error)
-        plan.told(f"the faults end here, and what was seen until now is judged: {disobeyed}")
+        plan.told(f"the faults end here, and the history up to now is judged: {disobeyed}")
     finally:
         stop.set()
         late = at_work.late(LATE_S)
     if at_work.trouble:
         first = at_work.trouble[0]
-        raise RunError(f"a client failed in a way that is not the broker's: {first!r}") from first
+        raise RunError(f"a client failed by an error that is not the broker's: {first!r}") from first
     if late:
         raise RunError(f"these clients did not end within {LATE_S / 60:g} minutes: {', '.join(late)}")
     return disobeyed
@@ -201,14 +203,14 @@ def _strive(plan: RunPlan, work: Work, name: str, nemesis: JudgeNemesis, stop: t
 
 @contextmanager
 def _interruptible(stop: threading.Event, told: Callable[[str], None]) -> Iterator[None]:
-    """Ctrl-C ends the clients' time early, and what they saw until then is judged; a second Ctrl-C ends the run."""
+    """Ctrl-C ends the clients' time early, and the history up to then is judged; a second Ctrl-C ends the run."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = signal.getsignal(signal.SIGINT)
 
     def end() -> None:
-        told("interrupted: what was seen until now is judged; once more, and nothing is")
+        told("interrupted: the history up to now is judged; a second Ctrl-C ends the run without a verdict")
         stop.set()
 
     def interrupted(number: int, frame: FrameType | None) -> None:
@@ -224,7 +226,7 @@ def _interruptible(stop: threading.Event, told: Callable[[str], None]) -> Iterat
 
 
 def _last(plan: RunPlan, nemesis: JudgeNemesis, stop: threading.Event, ends: float) -> None:
-    """Waits for the run's time. The last fault is healed before that is over, so that clients see a healthy cluster
+    """Waits for the run's duration. The last fault is healed before its end, so that clients see a healthy cluster
     again."""
     calm = ends - min(15.0, 15.0 * plan.minutes)
 
@@ -238,14 +240,15 @@ def _last(plan: RunPlan, nemesis: JudgeNemesis, stop: threading.Event, ends: flo
 
 
 def _name_of(task: Callable[[], None]) -> str:
-    """A thread that is one client has its name; ours share one thread."""
+    """A thread with a single client has the client's name; our clients share one thread."""
     if not isinstance(task, partial):
         return workload.OURS
     return next((word for word in (*task.args, *task.keywords.values()) if isinstance(word, str)), workload.OURS)
 
 
 def _clients(plan: RunPlan, work: Work, name: str, at_work: ClientsAtWork) -> list[Callable[[], None]]:
-    """One thread for all of our clients, and one for each of the others; one client asks for watermarks in any case."""
+    """Starts one thread for all of our clients, and one for each of the others. One client always asks for
+    watermarks."""
 
     tasks: list[Callable[[], None]] = []
     if workload.OURS in plan.drivers:
@@ -259,7 +262,7 @@ def _clients(plan: RunPlan, work: Work, name: str, at_work: ClientsAtWork) -> li
             if wanted in work.topics:
                 tasks.append(partial(librdkafka.write, work, f"rd-{wanted}-writer", wanted))
         if {COMPACTION, DELETION} & set(work.topics):
-            # By no proxy: what strikes clients would let it come too late.
+            # Without a proxy: the faults of the clients' network would delay its reads.
             beside = replace(work, bootstrap=plan.bootstrap)
             tasks.append(partial(_follow, beside, "follower"))
         if DELETION in work.topics:
@@ -282,7 +285,7 @@ def _follow(work: Work, name: str) -> None:
 
 
 def _ours(plan: RunPlan, work: Work, name: str) -> dict[str, Coroutine[Any, Any, None]]:
-    """All of ours, by name."""
+    """All of our clients, by name."""
     topics = work.topics
     clients: dict[str, Coroutine[Any, Any, None]] = {}
 
@@ -321,7 +324,7 @@ def _in_threads(
     transact: Callable[..., None],
     consume: Callable[..., None],
 ) -> list[Callable[[], None]]:
-    """One thread for each client of a driver, which waits for its answers."""
+    """Starts one thread for each client of a driver; the thread waits for the client's answers."""
     tasks: list[Callable[[], None]] = []
     for number in range(plan.clients):
         for wanted, kind, isolation in (
@@ -347,8 +350,8 @@ def started(
 ) -> list[Driver]:
     """These drivers' programs, built and started; they end with `running`.
 
-    `config` secures their connections. A driver that the machine cannot run, or that does not support the config, is
-    `told`, or without that raises `RunError`.
+    `config` secures their connections. If the machine cannot run a driver, or the driver does not support the config,
+    `told` is called with the reason; without `told`, `RunError` is raised.
     """
     found = []
     for name in names:
@@ -392,8 +395,9 @@ async def _prepare(plan: RunPlan, name: str) -> tuple[dict[str, dict[str, str]],
         for topic, outcome in made.items():
             if isinstance(outcome, KafkaError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise RunError(f"topic {topic} could not be made: {outcome}")
-        # A leader that does not know its office yet refuses a producer's first batch. If it takes the second one, as
-        # any sequence of a producer that it does not know, librdkafka counts the first as acknowledged, which is lost.
+        # A leader that does not know its leadership yet refuses a producer's first batch. Later it takes the second
+        # one, as it takes any first sequence of a producer that it does not know. Then librdkafka counts the first
+        # batch, which is lost, as acknowledged.
         await cluster.list_offsets(
             {TopicPartition(topic, number): EARLIEST for topic in wanted for number in range(plan.partitions)}
         )

@@ -20,24 +20,23 @@ from barnabas.wire.messages.fetch import FetchRequest
 from barnabas.wire.records import batches, records_of
 
 PATIENCE_S: Final = 120
-"""How long the cluster may take to get well, and to end the transactions that are open."""
+"""How long the cluster may take to recover, and to end open transactions."""
 _FETCH_VERSION: Final = 11
 _FETCH_BYTES: Final = 1 << 20
 
 
 class Loading(NamedTuple):
-    """A coordinator answered all the time that it loads: first at `since`, last at `until`."""
+    """A coordinator always answered that it loads, from `since` to `until`."""
 
     at: TopicPartition
-    """What it coordinates: a partition of ``__transaction_state``."""
+    """The partition of ``__transaction_state`` that it coordinates."""
     leader_epoch: int
     since: int
     until: int
 
 
 async def wait_until_settled(work: Work) -> tuple[str, ...]:
-    """Waits until every partition answers and its last stable offset is its end; returns those for which that takes too
-    long."""
+    """Waits until every partition answers and its last stable offset is its end; returns those that take too long."""
     deadline = now() + PATIENCE_S * 10**9
     open_still = work.places()
     async with work.connect() as cluster:
@@ -59,10 +58,9 @@ async def _is_settled(cluster: Cluster, at: TopicPartition) -> bool:
 
 
 async def ask_groups(work: Work) -> tuple[str, ...]:
-    """Writes down the committed offsets that each group is told, when nobody commits any more.
-
-    Where a transaction holds them back for two minutes, the offsets without it are written down; those groups are
-    returned. Raises the cluster client's error where no coordinator answers.
+    """Records the committed offsets in answers to each group, once nobody commits any more. If a transaction holds them
+    back for two minutes, the offsets without that transaction are recorded; those groups are returned. Raises the
+    cluster client's error if no coordinator answers.
     """
     kept_back = []
     journal = work.notes.journal(Client("groups", OURS))
@@ -88,8 +86,8 @@ async def scan(
     work: Work, forgotten: Collection[int] = (), loading: Mapping[int, Loading] = MappingProxyType({})
 ) -> None:
     """`forgotten` are producer ids whose transactions were written over (`barnabas.judge.forgotten`), `loading` those
-    whose coordinator loads for ever (`barnabas.judge.loading`): their last records are written down. Raises the cluster
-    client's error where a partition cannot be read for two minutes."""
+    whose coordinator loads for ever (`barnabas.judge.loading`): their last records are recorded. Raises the cluster
+    client's error if a partition cannot be read for two minutes."""
     for name, isolation, level in (
         ("scan", "read_uncommitted", READ_UNCOMMITTED),
         ("scan-committed", "read_committed", READ_COMMITTED),
@@ -123,7 +121,7 @@ async def _scan(
         if offset > since:
             since, patience = offset, now() + PATIENCE_S * 10**9
         if now() > patience:
-            raise TimeoutError(f"{at} gives nothing from offset {offset} on, and says that it ends at {end}")
+            raise TimeoutError(f"{at} returns nothing from offset {offset} on, but reports its end at {end}")
         invoked = now()
         part = await fetch(cluster, at, offset, level)
         if level == READ_COMMITTED:

@@ -1,5 +1,5 @@
-"""Facts that several checks need of a history, computed once: the send of each read, the end of each transaction, the
-extent of the scans. All of it is arrays; nothing is kept for single operations."""
+"""Facts of a history that several checks need, computed once: the send of each read, the end of each transaction, the
+extent of the scans. All are arrays, without an object for a single operation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ READ_COMMITTED = "read_committed"
 class TransactionOutcome(IntEnum):
     COMMITTED = 0
     ABORTED = 1
-    """The client never asked for a commit, or that certainly failed, or an abort was acknowledged."""
+    """The client never requested a commit, or the commit certainly failed, or an abort was acknowledged."""
     UNKNOWN = 2
 
 
@@ -34,7 +34,7 @@ class Seen:
     """Columns that end in `_row` have row numbers; columns by place or client have one element for each."""
 
     def __init__(self, history: OperationHistory, resolved: Column | None = None) -> None:
-        """`resolved` is the result of `known_to_others` for the history that this one is a piece of."""
+        """`resolved` is the result of `known_to_others` for the whole history, if this one is a piece."""
         self.history = history
         self._resolved = resolved
         clients = history.context.clients
@@ -62,7 +62,7 @@ class Seen:
         ordered = values[order]
         twice = np.flatnonzero(ordered[1:] == ordered[:-1])
         if len(twice):
-            raise HistoryError(f"value {int(ordered[twice[0]])} is sent twice: a read of it would say nothing")
+            raise HistoryError(f"value {int(ordered[twice[0]])} is sent twice: a read of it would be ambiguous")
         if len(ordered) and ordered[0] < 0:
             raise HistoryError("a send has no value")
         return ordered, self.sends[order]
@@ -73,7 +73,7 @@ class Seen:
         if not len(ordered):
             return np.full(len(values), NONE, np.int64)
         first = int(ordered[0])
-        if int(ordered[-1]) - first < 2 * len(ordered):  # values without large holes: a table is quicker than a search
+        if int(ordered[-1]) - first < 2 * len(ordered):  # values without large gaps: a table is quicker than a search
             table = np.full(int(ordered[-1]) - first + 1, NONE, np.int64)
             table[ordered - first] = rows
             inside = (values >= first) & (values <= int(ordered[-1]))
@@ -94,7 +94,7 @@ class Seen:
     # scans
 
     def scanned(self, *, committed: bool) -> Column:
-        """The row that says how far a scan of that isolation level has read each place, or -1."""
+        """For each place the row with the end of a scan of that isolation level, or -1."""
         history = self.history
         rows = history.rows(Op.SCANNED)
         rows = rows[self.reads_committed[history.process[rows]] == committed]
@@ -115,7 +115,7 @@ class Seen:
         return np.where(scanned >= 0, self.history.offset[scanned], NONE)
 
     def begun_of(self, scanned: Column) -> Column:
-        """When the scan of each place began; before everything where there was none."""
+        """When the scan of each place began; before everything if there was no scan."""
         return np.where(scanned >= 0, self.history.invoked[scanned], NONE)
 
     @cached_property
@@ -137,12 +137,13 @@ class Seen:
         found[sends[backward]] = history.offset[self.reads[backward]]
         return found
 
-    # what consumers had
+    # consumers' reads
 
     @cached_property
     def _consumed(self) -> tuple[Column, Column]:
-        """Consumers' reads in the partition that the record was sent to, and the sends. They are of records outside of
-        transactions, and of transactions whose outcome their producer does not know, if committed readers read them."""
+        """Consumers' reads in the partition to which the record was sent, and the sends. Included are records outside
+        of transactions, and records of transactions whose outcome their producer does not know, if committed readers
+        read them."""
         history = self.history
         known = np.flatnonzero((self.send_of_read >= 0) & ~self.read_scan)
         reads, sends = self.reads[known], self.send_of_read[known]
@@ -152,7 +153,7 @@ class Seen:
 
     @cached_property
     def consumed(self) -> Column:
-        """By row of a send: whether a consumer had it. Then it was below the high watermark, whatever its producer was
+        """By row of a send: whether a consumer read it. Then it was below the high watermark, whatever its producer was
         told, and no clean election can lose it."""
         _, sends = self._consumed
         consumed = np.zeros(len(self.history), bool)
@@ -161,7 +162,7 @@ class Seen:
 
     @cached_property
     def settled(self) -> Column:
-        """By row of a send: when it was acknowledged, or a consumer had it; `NEVER` where neither was."""
+        """By row of a send: when it was acknowledged, or a consumer read it; `NEVER` if neither happened."""
         reads, sends = self._consumed
         settled = self.history.completed.copy()
         np.minimum.at(settled, sends, self.history.completed[reads])
@@ -191,7 +192,7 @@ class Seen:
         return least
 
     def lane(self, rows: Column) -> Column:
-        """The client and the partition of each of these rows as one number."""
+        """Client and partition of each of these rows as one number."""
         history = self.history
         lane: Column = history.process[rows].astype(np.int64) * max(1, len(history.places)) + history.place[rows]
         return lane
@@ -235,8 +236,8 @@ class Seen:
 
     @cached_property
     def _outcome_told(self) -> Column:
-        """What its own client knows of each transaction. After an acknowledged abort an earlier commit without an
-        answer counts for nothing."""
+        """Each transaction's outcome by its own client. After an acknowledged abort an earlier commit without an answer
+        does not count."""
         history = self.history
         outcome = np.full(len(self.txns), TransactionOutcome.ABORTED, np.int8)
         for op, status, meaning in (
@@ -258,7 +259,7 @@ class Seen:
 
     @cached_property
     def commit_invoked(self) -> Column:
-        """When a commit that may have happened was first requested; `NEVER` where none was."""
+        """When a commit that may have happened was first requested; `NEVER` if none was."""
         rows = self.history.rows(Op.COMMIT)
         rows = rows[self.history.status[rows] != Status.FAILED]
         found = np.full(len(self.txns), NEVER, np.int64)
@@ -274,10 +275,10 @@ class Seen:
 
     @cached_property
     def _delayed(self) -> tuple[dict[str, int], Column, Column]:
-        """`owners`; and for each transactional id when an end of it may first have been late, so that under
-        transactions of version 1 it may end later ones (KAFKA-17754): an answer did not come, or the nemesis held an
-        EndTxn of that id (``delay-end-txn:ID``) or of any (``delay-end-txn``). Under version 2 that holds for ids whose
-        client is from before it (`BEFORE_KIP_890`)."""
+        """`owners`; and for each transactional id when an EndTxn of it may first have been late, so that with
+        transactions of version 1 it may end later ones (KAFKA-17754): an answer was missing, or the nemesis held an
+        EndTxn of that id (``delay-end-txn:ID``) or of any (``delay-end-txn``). With version 2 that holds only for ids
+        whose client is older (`BEFORE_KIP_890`)."""
         history = self.history
         facts = history.context.facts
         everybody = facts.get("transaction.version", "2") in ("0", "1")
@@ -298,7 +299,7 @@ class Seen:
         return ids, owner, np.where(may, since, NEVER)
 
     def delayed_since(self, transactional_id: str) -> int:
-        """When an end of this id may first have been late; `NEVER` where none was."""
+        """When an end of this id may first have been late; `NEVER` if none was."""
         ids, _, since = self._delayed
         return int(since[ids[transactional_id]]) if transactional_id in ids else NEVER
 
@@ -311,7 +312,7 @@ class Seen:
         sends = self.sends[history.txn[self.sends] >= 0]
         last = np.full(len(self.txns), NONE, np.int64)
         last[self.txn_of(sends)] = sends
-        at = np.where(self.end_row >= 0, self.end_row, last)  # a producer that failed may have asked for no end
+        at = np.where(self.end_row >= 0, self.end_row, last)  # a failed producer may have requested no end
         return np.where(at >= 0, since[owner[history.process[at]]] < history.invoked[at], False)
 
     def may_be_ended_late(self, rows: Column) -> Column:
@@ -320,7 +321,7 @@ class Seen:
 
     def sequence_reused(self, rows: Column) -> Column:
         """For acknowledged sends in transactions: whether franz-go reused the sequence of a record that it had given
-        up, so that the broker took this one for that one and answered with that one's offset (`LIMITS`)."""
+        up, so that the broker took this record for the earlier one and answered with its offset (`LIMITS`)."""
         history, clients = self.history, self.history.context.clients
         reusing = np.array([reuses_sequences(client) for client in clients], bool)[history.process[rows]]
         found = np.zeros(len(rows), bool)
@@ -352,8 +353,8 @@ class Seen:
 
 
 def known_to_others(seen: Seen) -> Column:
-    """Transactions that were committed without their own client's knowledge: a committed reader had a record of theirs,
-    or their group was told an offset that nothing else commits."""
+    """Transactions that were committed without their own client's knowledge: a committed reader read one of their
+    records, or their group was told an offset that nothing else commits."""
     open_still = seen._outcome_told == TransactionOutcome.UNKNOWN
     had = seen.txn_of(seen.send_of_read[seen.read_rc])
     found = np.concatenate([had, seen.txn_of(_told_to_groups(seen))])
@@ -363,7 +364,7 @@ def known_to_others(seen: Seen) -> Column:
 
 
 def _told_to_groups(seen: Seen) -> Column:
-    """The commits of offsets that a group was told before anybody else asked to commit the same."""
+    """The commits of offsets that a group was told before anybody else requested to commit the same."""
     history = seen.history
     commits, fetches = history.rows(Op.COMMIT_OFFSET), history.rows(Op.FETCH_OFFSET)
     fetches = fetches[(history.status[fetches] == Status.OK) & (history.offset[fetches] >= 0)]

@@ -1,7 +1,7 @@
 """The verdict on a history by Spark: the in-memory checks on pieces of it, as `barnabas.judge.pieces` describes them.
 
-A piece is all that was seen of one partition, and has to fit into one task's memory. Only the edges that go back in the
-order of commits grow with the history on the driver.
+A piece has all rows about one partition, and must fit into one task's memory. On the driver only the edges that go back
+in the order of commits grow with the history.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _BY_TRANSACTION: Final = 64
-"""Pieces by transaction."""
+"""The number of pieces by transaction."""
 
 
 def check(spark: SparkSession, path: Path | str) -> JudgeVerdict:
     """`path` is a history's file, or a directory of files that continue each other in the order of their names.
 
-    Raises `HistoryError` for what is no history or contradicts itself, and ``OSError``.
+    Raises `HistoryError` for a file that is not a history or contradicts itself, and ``OSError``.
     """
     files = sorted(Path(path).glob("*.parquet")) if Path(path).is_dir() else [Path(path)]
     if not files:
@@ -46,7 +46,7 @@ def check(spark: SparkSession, path: Path | str) -> JudgeVerdict:
     try:
         context = context_of(pq.read_schema(files[0]), files[0])
     except pa.ArrowInvalid as error:
-        raise HistoryError(f"{files[0]} is no Parquet file: {error}") from None
+        raise HistoryError(f"{files[0]} is not a Parquet file: {error}") from None
     rows = _rows(spark, files).persist()
     try:
         counts = _operations(rows, context)
@@ -79,14 +79,14 @@ def _rows(spark: SparkSession, files: list[Path]) -> DataFrame:
 
 
 def _operations(rows: DataFrame, context: Context) -> dict[str, dict[str, int]]:
-    """How many operations of each kind had each outcome. Raises `HistoryError` for unknown words and clients."""
+    """The number of operations of each kind and outcome. Raises `HistoryError` for unknown words and clients."""
     from pyspark.sql import functions as F
 
     found = {(row["op"], row["status"]): row["count"] for row in rows.groupBy("op", "status").count().collect()}
     known = (("op", [kind.word for kind in Op]), ("status", [status.word for status in Status]))
     for number, (what, words) in enumerate(known):
         for strange in sorted({str(pair[number]) for pair in found} - set(words)):
-            raise HistoryError(f"the history has the {what} {strange!r}, which is none of {', '.join(words)}")
+            raise HistoryError(f"the history has the {what} {strange!r}, which is not one of {', '.join(words)}")
     strangers = (F.col("process") < 0) | (F.col("process") >= len(context.clients))
     if rows.where(strangers).limit(1).count():
         raise HistoryError("the history has rows of clients that its metadata does not name")
@@ -110,7 +110,7 @@ def _consistent(rows: DataFrame) -> None:
         raise HistoryError(f"row {row[ROW]} ({row['op']}) {row['wrong']}")
     twice = rows.where(_is(Op.SEND)).groupBy("value").count().where("count > 1").orderBy("value").limit(1)
     for row in twice.collect():
-        raise HistoryError(f"value {row['value']} is sent twice: a read of it would say nothing")
+        raise HistoryError(f"value {row['value']} is sent twice: a read of it would be ambiguous")
 
 
 def _is(*ops: Op) -> Column:
@@ -120,7 +120,7 @@ def _is(*ops: Op) -> Column:
 
 
 def _common(rows: DataFrame) -> DataFrame:
-    """The rows that every piece needs: the nemesis', and of each client the first end of unknown outcome."""
+    """The rows that every piece needs: the nemesis' rows, and each client's first end of unknown outcome."""
     from pyspark.sql import functions as F
 
     unknown = rows.where(_is(Op.COMMIT, Op.ABORT) & (F.col("status") == Status.UNKNOWN.word))
@@ -129,8 +129,8 @@ def _common(rows: DataFrame) -> DataFrame:
 
 
 def _resolved(rows: DataFrame, context: Context) -> list[int]:
-    """The transactions that others know to be committed. Those of unknown outcome are few, so what was seen of them
-    fits into the driver's memory."""
+    """The transactions that others know to be committed. Transactions of unknown outcome are few, so the rows about
+    them fit into the driver's memory."""
     from pyspark.sql import functions as F
 
     ends, status = rows.where(_is(Op.COMMIT, Op.ABORT)), F.col("status")
@@ -147,7 +147,7 @@ def _resolved(rows: DataFrame, context: Context) -> list[int]:
         offsets = rows.where(_is(Op.COMMIT_OFFSET, Op.FETCH_OFFSET))
         own = offsets.join(open_still, "txn", "left_semi").select("name", "place", "offset").distinct()
         offsets = offsets.join(own, ["name", "place", "offset"], "left_semi")
-        # Whoever commits the same offset does so from when its own transaction asked for its end.
+        # Another commit of the same offset counts from the request of its own transaction's end.
         ends = ends.join(open_still.unionByName(offsets.select("txn")).distinct(), "txn", "left_semi")
         seen = sends.unionByName(reads).unionByName(offsets).unionByName(ends)
         return pieces.resolved_of(seen.toArrow(), context)
@@ -170,7 +170,7 @@ def _by_place(rows: DataFrame, context: Context, common: Any, resolved: list[int
     )
     foreign = rows.join(elsewhere, F.col(ROW) == F.col("sent")).drop("sent")
     here = own.unionByName(foreign)
-    # A transaction's story: its ends, and its last send, which says when it began and whose it is.
+    # A transaction's ends, and its last send, which shows its begin and its client.
     last = sends.where("txn is not null").groupBy("txn").agg(F.max(ROW).alias("last")).select("last")
     lasts = rows.join(last, F.col(ROW) == F.col("last")).drop("last")
     stories = rows.where(_is(Op.COMMIT, Op.ABORT)).unionByName(lasts)
@@ -190,14 +190,14 @@ def _by_transaction(rows: DataFrame, context: Context, common: Any, resolved: li
     of_txn = sends.select("value", F.col("txn").alias("sent_in"))
     mine = scanned.join(of_txn, "value").select(*rows.columns, "sent_in")
     whole = own.withColumn("sent_in", F.col("txn")).unionByName(mine)
-    # A record that its producer was told nothing of has to be there once a committed reader had it.
+    # A record without an answer to its producer must be there once a committed reader has read it.
     readers = [n for n, client in enumerate(context.clients) if client.isolation == READ_COMMITTED and not client.scan]
     unanswered = sends.where(F.col("status") == Status.UNKNOWN.word).select("value", F.col("txn").alias("sent_in"))
     had = rows.where(_is(Op.READ) & F.col("process").isin(readers)).join(unanswered, "value")
     whole = whole.unionByName(had.select(*rows.columns, "sent_in"))
     compacted = [topic for topic, config in context.topics.items() if "compact" in config.get("cleanup.policy", "")]
     if compacted:
-        # What compaction left of a key excuses the records before it, whoever sent it.
+        # The record of a key that compaction kept excuses the earlier ones, from any client.
         kept = own.where(_is(Op.COMMIT) & (F.col("status") != Status.FAILED.word)).select("txn").distinct()
         aborted = sends.select("value", "txn").join(kept, "txn", "left_anti").select("value")
         left = (
@@ -208,14 +208,14 @@ def _by_transaction(rows: DataFrame, context: Context, common: Any, resolved: li
         whole = whole.unionByName(
             rows.join(newest.select("newest", "sent_in"), F.col(ROW) == F.col("newest")).drop("newest")
         )
-        # So do tombstones that have gone since: they stand for themselves in the piece of their own transaction.
+        # So do tombstones that were removed since; in the piece of their own transaction they are sends like others.
         gone = rows.where(_is(Op.SEND) & (F.col("name") == TOMBSTONE) & (F.col("status") != Status.FAILED.word))
         gone = gone.join(aborted, "value", "left_anti").join(keys, ["place", "key"])
         gone = gone.withColumns({"status": F.lit(Status.UNKNOWN.word), "txn": F.lit(None).cast("bigint")})
         whole = whole.unionByName(gone.select(*rows.columns, "sent_in"))
     reusing = [number for number, client in enumerate(context.clients) if reuses_sequences(client)]
     if reusing:
-        # What stands where an acknowledged record was said to be may be one that the same client had given up.
+        # At the offset of an acknowledged record there may be one that the same client had given up.
         told = sends.where(F.col("process").isin(reusing) & (F.col("status") == Status.OK.word))
         told = told.select("place", "offset", F.col("value").alias("told"), F.col("txn").alias("sent_in"))
         there = scanned.join(told, ["place", "offset"]).where(F.col("value") != F.col("told"))
@@ -268,7 +268,7 @@ def _finding(anomaly: str, limit: str | None, count: int, examples: list[Any]) -
 
 
 def _cycles(found: DataFrame) -> Iterator[Judged]:
-    """G0 and G1c. Transactions are few beside records, and edges between them too."""
+    """G0 and G1c. Transactions, and edges between them, are few compared with records."""
     from pyspark.sql import functions as F
 
     edges = found.where(F.col("what") != JUDGED)
@@ -283,7 +283,7 @@ def _cycles(found: DataFrame) -> Iterator[Judged]:
 
 
 def _totals(rows: DataFrame, context: Context, common: Any) -> list[Judged]:
-    """The sums of banks. Readers add up seldom, so these rows fit into the driver's memory."""
+    """The sums of banks. Readers seldom add up accounts, so these rows fit into the driver's memory."""
     return pieces.of_totals(rows.where(_is(Op.TOTAL)).toArrow(), context, common)
 
 
@@ -296,7 +296,7 @@ def _cycle_finding(anomaly: str, limit: str | None, found: DataFrame | None) -> 
 
 
 def _over(edges: DataFrame) -> DataFrame | None:
-    """The cycles over these edges, found in one stretch after the other; None where no edge goes back."""
+    """The cycles over these edges, found in one stretch after the other; None if no edge goes back."""
     from pyspark.sql import functions as F
 
     once = edges.groupBy("begin", "end").agg(

@@ -1,4 +1,5 @@
-"""Banks: each balance is written on the one before it, and the accounts that committed readers see add up."""
+"""Checks of banks: each balance is computed from the one before it, and the accounts that committed readers see add
+up."""
 
 from __future__ import annotations
 
@@ -13,9 +14,8 @@ WRONG_TOTAL = "wrong-total"
 
 
 def lost_updates(seen: Seen) -> Judged:
-    """A committed record names the one that it was written on: that has to be the one before it of its key in the log.
-
-    Where that one was lost with its transaction, other checks report it.
+    """A committed record names the record that it was written on, which must be the one before it of its key in the
+    log. If that record was lost with its transaction, other checks report it.
     """
     history = seen.history
     linked = np.zeros(len(history.places) + 1, bool)
@@ -43,7 +43,7 @@ def lost_updates(seen: Seen) -> Judged:
 
 
 def wrong_totals(seen: Seen) -> Judged:
-    """Every sum of a bank equals its first one."""
+    """Finds sums of a bank that differ from its first one."""
     history = seen.history
     rows = history.rows(Op.TOTAL)
     rows = rows[history.status[rows] == Status.OK]
@@ -60,7 +60,7 @@ def wrong_totals(seen: Seen) -> Judged:
 
 
 def _delayed_by_then(seen: Seen, rows: Column) -> Column:
-    """Whether an end of a transaction of the bank that each of these is about may have come late before it."""
+    """For each of these rows: whether before it an end of a transaction of its bank may have been late."""
     history = seen.history
     banks = [history.names[int(name)] for name in history.name[rows]]
     since = {bank: seen.delayed_since(bank) for bank in set(banks)}

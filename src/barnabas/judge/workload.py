@@ -1,6 +1,6 @@
-"""The clients of a run that are ours, in one asyncio loop: each works until it is told to stop.
+"""Our clients of a run, in one asyncio loop: each works until it is told to stop.
 
-Whatever is neither certainly done nor certainly not done is written down as unknown.
+An operation that neither certainly happened nor certainly failed is recorded as unknown.
 """
 
 from __future__ import annotations
@@ -38,35 +38,37 @@ TROUBLE = (KafkaError, OSError, WireError)
 OURS = "barnabas.client"
 KEYS = 50
 ABORTED = 0.3
-"""The share of transactions that are aborted: a late EndTxn shows best where one end is a commit and one is not."""
+"""The share of aborted transactions: a late EndTxn shows best if commits and aborts alternate."""
 ENDS_S = 45
-"""How long a client goes on asking for one end of a transaction."""
+"""How long a client repeats the request to end a transaction."""
 _PATIENCE = {"default.api.timeout.ms": "20000"}
-"""How long a client of ours looks for brokers, leaders and coordinators before another one begins in its place."""
+"""How long one of our clients looks for brokers, leaders and coordinators before another client takes its place."""
 
 
 @dataclass
 class Work:
-    """What the clients of a run share. `pause_s` is between a client's batches, and sets the load."""
+    """The state that the clients of a run share. `pause_s` is the pause between a client's batches, which sets the
+    load."""
 
     bootstrap: str
     notes: Notes
     topics: Mapping[str, str]
-    """By the name of the workload (`WORKLOADS`) that is at work on it."""
+    """Topics by the name of their workload (`WORKLOADS`)."""
     partitions: int
     acks: str = "all"
     pause_s: float = 0.1
     stopping: Callable[[], bool] = field(default=lambda: False)
     config: Mapping[str, str] = field(default_factory=dict)
-    """What secures connections, by Kafka's names."""
+    """The properties that secure connections, by Kafka's names."""
     batches: dict[TopicPartition, Batches] = field(default_factory=lambda: defaultdict(Batches))
-    """What was read of each partition until it has been scanned, whose batches are told then."""
+    """The batches of the records read from each partition, until its scan is done."""
 
     def connect(self) -> Cluster:
         return connect(self.bootstrap, config={**_PATIENCE, **self.config})
 
     def librdkafka(self) -> dict[str, Any]:
-        """The cluster's address for a client of librdkafka's. Raises `ConfigError` where that cannot connect."""
+        """The cluster's address and security for a librdkafka client. Raises `ConfigError` if librdkafka does not
+        support it."""
         return {"bootstrap.servers": self.bootstrap, **of_librdkafka(self.config)}
 
     def place(self, chance: random.Random, topic: str) -> TopicPartition:
@@ -81,7 +83,8 @@ def encoded(number: int) -> bytes:
 
 
 def decoded(data: bytes | None) -> int:
-    """The value, or -1 for bytes that no client of a run has written. What follows a space is not the history's."""
+    """The value in a record's bytes, or -1 for bytes that no client of a run has written. The rest after a space is not
+    part of the value."""
     word = (data or b"").partition(b" ")[0]
     return int(word) if word.isdigit() and len(word) < 19 else NONE
 
@@ -135,7 +138,8 @@ async def _append(
 
 
 async def delete(work: Work, name: str) -> None:
-    """Deletes records of one partition after the other, up to an offset between the log's start and its end."""
+    """Deletes records of one partition after the other, each time up to an offset between the log's start and its
+    end."""
     chance = random.Random(name)
     journal = work.notes.journal(Client(name, OURS))
     async with work.connect() as cluster:
@@ -158,11 +162,12 @@ async def delete(work: Work, name: str) -> None:
 
 
 Sent = tuple[TopicPartition, int, dict[str, Any], asyncio.Future[Delivered]]
-"""Where a record was sent to and when, what its row says of it, and what will become of it."""
+"""A sent record: its partition, the time, the fields of its row, and the future of its outcome."""
 
 
 async def transact(work: Work, name: str, group: str | None = None) -> None:
-    """Transactions across partitions; with a `group`, each reads what others committed and commits how far it read."""
+    """Runs transactions across partitions; with a `group`, each also reads committed records and commits its
+    position."""
     while not work.stopping():
         journal = work.notes.journal(
             Client(
@@ -178,7 +183,7 @@ async def transact(work: Work, name: str, group: str | None = None) -> None:
             async with work.connect() as cluster:
                 await _transactions(work, cluster, journal, name, group)
         except TROUBLE:
-            await asyncio.sleep(1)  # another producer with the same id goes on
+            await asyncio.sleep(1)  # another producer with the same transactional id goes on
 
 
 async def _transactions(work: Work, cluster: Cluster, journal: Journal, name: str, group: str | None) -> None:
@@ -211,7 +216,7 @@ async def _transactions(work: Work, cluster: Cluster, journal: Journal, name: st
                     journal.add(Op.SEND, begun, at, status=Status.UNKNOWN, value=value, txn=txn)
                     raise
                 sent.append((at, begun, {"value": value, "txn": txn}, future))
-                await asyncio.sleep(work.pause_s)  # so that what comes late finds a transaction open
+                await asyncio.sleep(work.pause_s)  # so that a late EndTxn finds a transaction open
             if consumer is not None:
                 await _offsets(journal, producer, consumer, txn)
         except TROUBLE:
@@ -222,12 +227,12 @@ async def _transactions(work: Work, cluster: Cluster, journal: Journal, name: st
         finally:
             settle(journal, sent)
         if consumer is not None and not committed:
-            return  # nothing of it counts: the next one begins where the group is
+            return  # nothing of it counts: the next one begins at the group's committed offsets
         await asyncio.sleep(work.pause_s)
 
 
 def settle(journal: Journal, sent: Iterable[Sent]) -> None:
-    """Writes down the outcome of a transaction's records, also where it is unknown."""
+    """Records the outcome of a transaction's records, even if it is unknown."""
     for at, begun, fields, future in sent:
         failed = not future.done() or future.cancelled() or future.exception() is not None
         offset = NONE if failed else future.result().offset
@@ -248,7 +253,7 @@ async def _offsets(journal: Journal, producer: TransactionalProducer, consumer: 
 
 
 async def ended(journal: Journal, producer: TransactionalProducer, txn: int, name: str, *, committed: bool) -> bool:
-    """Commits or aborts, and says which; a commit that was never requested, because a record failed, is no row."""
+    """Commits or aborts, and returns which; a commit that was not requested because a record failed gets no row."""
     invoked = now()
     if committed:
         try:
@@ -271,7 +276,7 @@ async def ended(journal: Journal, producer: TransactionalProducer, txn: int, nam
 
 def _consumer(cluster: Cluster, journal: Journal, topic: str, group: str, isolation: str) -> Consumer:
     async def assigned(partitions: list[TopicPartition]) -> None:
-        """Asks for the group's offset and begins there, so that the history knows where the assignment begins."""
+        """Asks for the group's offset and begins there, so that the history has the start of the assignment."""
         invoked = now()
         places = await consumer.committed(partitions) if partitions else {}
         completed = now()
@@ -309,7 +314,7 @@ def noted(journal: Journal, invoked: int, records: Iterable[ConsumerRecord], txn
 
 
 async def consume(work: Work, name: str, topic: str, group: str, isolation: str) -> None:
-    """A member that reads and commits, and now and then leaves the group and comes back."""
+    """Runs a member that reads and commits, and sometimes leaves the group and comes back."""
     chance = random.Random(name)
     while not work.stopping():
         journal = work.notes.journal(Client(name, OURS, isolation=isolation, group=group))
@@ -345,7 +350,7 @@ async def _commit(journal: Journal, consumer: Consumer, group: str) -> None:
 async def _note_leaders(
     work: Work, cluster: Cluster, journal: Journal, known: dict[TopicPartition, tuple[int, Led]]
 ) -> None:
-    """Notes the leaders that have changed since the last look."""
+    """Records the leaders that have changed since the last look."""
     invoked = now()
     try:
         topics = (await cluster.refresh(list(work.topics.values()))).topics
@@ -360,7 +365,8 @@ async def _note_leaders(
 
 
 async def observe(work: Work, name: str) -> None:
-    """Asks for leaders, and these for high watermarks, last stable and log start offsets, again and again."""
+    """Again and again asks for the leaders, and asks the leaders for high watermarks, last stable and log start
+    offsets."""
     journal = work.notes.journal(Client(name, OURS))
     known: dict[TopicPartition, tuple[int, Led]] = {}
     async with work.connect() as cluster:

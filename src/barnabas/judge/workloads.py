@@ -1,4 +1,4 @@
-"""The workloads of a run: each has a topic of its own, and tests another side of a broker."""
+"""The workloads of a run: each has its own topic, and tests another aspect of a broker."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ WORKLOADS: Final[Mapping[str, Mapping[str, str]]] = {
         "cleanup.policy": "compact",
         "segment.ms": "3000",
         "min.cleanable.dirty.ratio": "0.01",
-        # Longer than a fault: a replica that was away for longer than this keeps what a tombstone has deleted.
+        # Longer than a fault: a replica that was away for longer than this would keep records that a tombstone has
+        # deleted.
         "delete.retention.ms": "60000",
     },
     DELETION: {"segment.ms": "3000"},
 }
-"""By name, what its topic's configuration has beside what all of them have."""
+"""The workloads by name, with their topic's additional configuration."""
 
 TOMBSTONES: Final = 0.1
 """The share of a compacted topic's records that are tombstones."""
 IDENTITY: Final = "value"
-"""The header that carries a tombstone's value in the history: every record can be told from every other."""
+"""The header with a tombstone's value in the history, which distinguishes it from all other records."""
 DELETES_S: Final = 1.0
-"""How long a client waits at least between one DeleteRecords and the next."""
+"""The least time between one DeleteRecords of a client and its next."""

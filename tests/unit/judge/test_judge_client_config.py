@@ -78,7 +78,7 @@ def test_what_a_driver_does_not_take_is_said(settings: dict[str, str], why: str)
 
 
 def test_franz_go_takes_no_certificate_of_another_name() -> None:
-    with pytest.raises(ConfigError, match="verifies names"):
+    with pytest.raises(ConfigError, match="verifies host names"):
         franz_go_json({**MUTUAL, "ssl.endpoint.identification.algorithm": ""})
 
 

@@ -55,7 +55,7 @@ def test_what_cannot_be_judged_is_exit_code_two(tmp_path: Path, capsys: pytest.C
     text = tmp_path / "text"
     text.write_text("no history")
     assert run(["judge", "check", str(text)]) == 2
-    assert "is no Parquet file" in capsys.readouterr().err
+    assert "is not a Parquet file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", [*ANOMALIES, *LIMITS])

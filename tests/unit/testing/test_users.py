@@ -309,7 +309,9 @@ def test_the_fixture_takes_users(pytester: pytest.Pytester) -> None:
     )
     result = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider")
     result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["*'al ice' is not a valid user name: it must consist of letters, digits, '.', '_' and '-'*"])
+    result.stdout.fnmatch_lines(
+        ["*'al ice' is not a valid user name: it must consist of letters, digits, '.', '_' and '-'*"]
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""Clients in other languages: small programs that `barnabas judge` builds, and speaks to by lines."""
+"""Clients in other languages: small programs that `barnabas judge` builds, and controls by lines of text."""

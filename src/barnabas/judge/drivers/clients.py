@@ -1,4 +1,5 @@
-"""The clients of a run that drivers provide. They do by lines of text what those of `barnabas.judge.librdkafka` do."""
+"""The clients of a run that drivers provide. They do the same as those of `barnabas.judge.librdkafka`, by lines of
+text."""
 
 from __future__ import annotations
 
@@ -18,13 +19,13 @@ STATUSES = {outcome.word: outcome for outcome in Status}
 
 
 class DrivenSends:
-    """The records of one client that are under way."""
+    """One client's records that are not acknowledged yet."""
 
     def __init__(self, journal: Journal, txn: int = NONE) -> None:
         self._journal, self.txn = journal, txn
         self._under_way: dict[int, tuple[int, TopicPartition, int]] = {}
         self.good = True
-        """Whether all that came back were acknowledged."""
+        """Whether all answered records were acknowledged."""
 
     def __len__(self) -> int:
         return len(self._under_way)
@@ -37,7 +38,7 @@ class DrivenSends:
         """``sent VALUE STATUS OFFSET|ERROR``"""
         _, value, status, told = words
         if (sent := self._under_way.pop(int(value), None)) is None:
-            return  # of a transaction that is over: it was given up
+            return  # of an earlier transaction, whose records were given up
         if status == "ok":
             self._add(int(value), sent, Status.OK, completed=when, offset=max(NONE, int(told)))
         else:
@@ -55,7 +56,7 @@ class DrivenSends:
 
 
 def write(work: Work, driver: Driver, name: str) -> None:
-    """Records of their own, ten at a time."""
+    """Sends records outside of transactions, ten at a time."""
     chance = random.Random(name)
     journal = work.notes.journal(Client(name, driver.version, work.acks, work.acks == "all"))
     sends = DrivenSends(journal)
@@ -71,7 +72,8 @@ def write(work: Work, driver: Driver, name: str) -> None:
 
 
 def transact(work: Work, driver: Driver, name: str) -> None:
-    """Transactions across partitions. After an error that ends a producer, another one with its id goes on."""
+    """Runs transactions across partitions. After an error that ends a producer, another one with its transactional id
+    goes on."""
     client = Client(name, driver.version, transactional_id=name, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS)
     begin = ("transactor", work.bootstrap, name, TRANSACTION_TIMEOUT_MS)
     one_after_another(work, lambda: DrivenTransactor(work, driver, work.notes.journal(client), name, begin))
@@ -89,7 +91,7 @@ def one_after_another(work: Work, begun: Callable[[], DrivenTransactor]) -> None
 
 
 class DrivenTransactor:
-    """`begin` are the words that begin the client."""
+    """A producer of transactions; `begin` has the words that start it."""
 
     def __init__(self, work: Work, driver: Driver, journal: Journal, name: str, begin: Sequence[object]) -> None:
         self._work, self._journal, self._name = work, journal, name
@@ -106,23 +108,25 @@ class DrivenTransactor:
         return self._client.ask(word)[0] == "ok"
 
     def one(self) -> bool:
-        """One transaction; False where this producer cannot go on."""
+        """Runs one transaction; returns False if this producer cannot go on."""
         work, chance = self._work, self._chance
         if not self.asked("begin"):
             return False
         self._sends = DrivenSends(self._journal, work.notes.txn())
         for _ in range(chance.randint(2, 6)):
             self._sends.send(self._client, work.place(chance, work.topics[LIST_APPEND]), work.notes.value())
-            time.sleep(work.pause_s)  # so that what comes late finds a transaction open
+            time.sleep(work.pause_s)  # so that a late EndTxn finds a transaction open
             self._client.listen()
-        # Only where all records were acknowledged: otherwise the client would refuse to commit, or want an abort.
+        # Commits only if all records were acknowledged: otherwise the client would refuse to commit, or require an
+        # abort.
         flushed = self.asked("flush") and self._sends.good and not len(self._sends)
         useful = self.end(committed=flushed and chance.random() > ABORTED)
         self._sends.give_up()
         return useful
 
     def end(self, *, committed: bool) -> bool:
-        """Asks until the outcome is known, nothing more can be asked, or it took too long. Each request is a row."""
+        """Repeats the request until the outcome is known, the client cannot repeat it, or it took too long. Each
+        request is a row."""
         deadline = now() + ENDS_S * 10**9
         while True:
             op = Op.COMMIT if committed else Op.ABORT
@@ -140,7 +144,7 @@ class DrivenTransactor:
 
 
 def consume(work: Work, driver: Driver, name: str, topic: str, group: str, isolation: str) -> None:
-    """A member that reads and commits, and now and then leaves the group and comes back."""
+    """Runs a member that reads and commits, and sometimes leaves the group and comes back."""
     chance = random.Random(name)
     while not work.stopping():
         reader = DrivenReader(work.notes.journal(Client(name, driver.version, isolation=isolation, group=group)), group)

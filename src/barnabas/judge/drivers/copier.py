@@ -14,7 +14,7 @@ from barnabas.model.ids import TopicPartition
 
 
 def copy(work: Work, driver: Driver, name: str, group: str) -> None:
-    """Each transaction reads a few records, sends some, and commits how far it has read."""
+    """Runs transactions: each reads a few records, sends some, and commits its position."""
     client = Client(
         name,
         driver.version,
@@ -51,7 +51,7 @@ class _Copier(DrivenTransactor):
             self._reader.hear(when, words)
 
     def one(self) -> bool:
-        """One transaction, if there is anything to read; False where this client cannot go on."""
+        """Runs one transaction, if there are records to read; returns False if this client cannot go on."""
         work, chance = self._work, self._chance
         self._batch = []
         invoked = now()
@@ -73,7 +73,7 @@ class _Copier(DrivenTransactor):
         flushed = self.asked("flush") and self._sends.good and not len(self._sends)
         useful = self.end(committed=sent and flushed and chance.random() > ABORTED)
         self._sends.give_up()
-        # Behind an abort it goes back to where the transaction began: that is what the group has committed still.
+        # After an abort it goes back to where the transaction began: the group's committed offsets are still there.
         return useful and (self.committed or self.asked("rewind"))
 
     def _send_offsets(self, ends: dict[TopicPartition, int], txn: int) -> bool:

@@ -1,6 +1,6 @@
-"""A driver's process, and the clients in it. Each of its lines begins with a client's name; words have no spaces.
+"""A driver's process, and the clients in it. Each line begins with a client's name; words have no spaces.
 
-What it is told:
+The lines to the driver and its answers:
 
 - ``NAME producer BOOTSTRAP ACKS``, ``NAME transactor BOOTSTRAP ID TIMEOUT_MS`` and ``NAME consumer BOOTSTRAP GROUP
   TOPIC ISOLATION`` begin a client: a producer (idempotent with acks ``all``), one of transactions, a group's member.
@@ -35,7 +35,7 @@ from typing import Final
 from barnabas.judge.journal import now
 
 SILENT_S: Final = 90
-"""How long a client may take for what it was told; after that the outcome is unknown, and the client given up."""
+"""How long a client may take for a command; after that the outcome is unknown, and the client is given up."""
 _START_S: Final = 120
 _END_S: Final = 10
 
@@ -43,14 +43,14 @@ Hear = Callable[[int, list[str]], None]
 
 
 class DriverError(Exception):
-    """The driver did not start, or it ended; that is no fault of a broker."""
+    """The driver did not start, or it ended; that is not a broker's fault."""
 
 
 class Driver:
-    """Starts the process. Threads may share it; each client is one thread's. Raises `DriverError`."""
+    """Starts the process. Threads may share it; each client belongs to one thread. Raises `DriverError`."""
 
     def __init__(self, name: str, command: Sequence[str], config: str | None = None) -> None:
-        """`config` is the text of a file that the program is named: what secures connections."""
+        """`config` is the text of a file, named to the program, with the settings that secure connections."""
         self.name = name
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._config = tempfile.NamedTemporaryFile("w", encoding="utf-8")  # noqa: SIM115 - its owner's alone
@@ -59,7 +59,8 @@ class Driver:
             self._config.flush()
             command = [*command, self._config.name]
         try:
-            # In a session of its own: a Ctrl-C ends the run, whose end is told to the clients of the driver.
+            # In a session of its own, so that Ctrl-C does not reach it: it ends the run, and the run ends the driver's
+            # clients.
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, bufsize=1,
                 start_new_session=True,
@@ -70,7 +71,7 @@ class Driver:
         self._lock = threading.Lock()
         self._ready = threading.Event()
         self.version = ""
-        """The client's name and version, as the driver says them."""
+        """The client's name and version, by the driver."""
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         if not self._ready.wait(_START_S) or not self.version:
@@ -78,7 +79,8 @@ class Driver:
             raise DriverError(f"the driver {name} did not start: {self._said()}")
 
     def client(self, name: str, hear: Hear, *begin: object) -> Speaker:
-        """Begins a client. For each of its lines but ``done``, `hear` is called with when it came, and its words."""
+        """Starts a client. For each of its lines except ``done``, calls `hear` with the time of arrival and the
+        words."""
         with self._lock:
             once = f"{name}.{len(self._clients)}"
             made = self._clients[once] = Speaker(self, once, hear)
@@ -102,7 +104,7 @@ class Driver:
 
     def close(self) -> None:
         if self._process.stdin is not None:
-            with suppress(BrokenPipeError):  # of what a driver that has ended did not read
+            with suppress(BrokenPipeError):  # of words that an ended driver did not read
                 self._process.stdin.close()
         try:
             self._process.wait(_END_S)
@@ -133,7 +135,7 @@ class Driver:
 
 
 class Speaker:
-    """One client of a driver, for the one thread that speaks to it."""
+    """One client of a driver, for the thread that controls it."""
 
     def __init__(self, driver: Driver, name: str, hear: Hear) -> None:
         self._driver, self._name, self._hear = driver, name, hear
@@ -144,7 +146,8 @@ class Speaker:
         self._driver.write(f"{self._name} {' '.join(map(str, words))}\n")
 
     def ask(self, *words: object) -> list[str]:
-        """What follows ``done``. One that was silent once is not waited for again. Raises `DriverError`."""
+        """Sends a command; returns the words after ``done``. A client that was silent once is not waited for again.
+        Raises `DriverError`."""
         self.tell(*words)
         while not self._silent:
             try:
@@ -157,7 +160,7 @@ class Speaker:
         return ["unknown", "over", "SILENT"]
 
     def listen(self) -> None:
-        """Hears what has come, without waiting."""
+        """Handles the lines that have arrived, without waiting."""
         while not self.lines.empty():
             self._taken(self.lines.get())
 

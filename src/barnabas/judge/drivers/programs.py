@@ -1,4 +1,4 @@
-"""The drivers' programs: how each is built from its source beside this file, where the machine has the tools."""
+"""Builds the drivers' programs from their source beside this file, if the machine has the tools."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ HERE: Final = Path(__file__).parent
 
 
 class DriverUnavailable(Exception):
-    """The machine cannot run the driver; the text says what is missing."""
+    """The machine cannot run the driver; the text names the missing tool."""
 
 
 def _java() -> Sequence[str]:
-    """Java compiles the source by itself as it starts, against the kafka-clients of Apache Kafka's own jars."""
+    """The java command compiles the source at its start, against the kafka-clients of Apache Kafka's own jars."""
     try:
         found = java()
         listed = subprocess.run([found, "--list-modules"], capture_output=True, text=True, timeout=60)
@@ -38,4 +38,4 @@ def _franz_go() -> Sequence[str]:
 
 
 PROGRAMS: Final[Mapping[str, Callable[[], Sequence[str]]]] = {"java": _java, "franz-go": _franz_go}
-"""What starts each driver. Called, it builds; raises `DriverUnavailable`."""
+"""Functions that build each driver and return its command line; they raise `DriverUnavailable`."""
