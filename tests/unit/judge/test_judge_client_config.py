@@ -60,7 +60,7 @@ def test_without_security_nothing_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({**SCRAM, "ssl.truststore.type": "JKS"}, "reads ssl.truststore.type=PEM alone"),
+        ({**SCRAM, "ssl.truststore.type": "JKS"}, "reads only ssl.truststore.type=PEM"),
         (
             {"security.protocol": "SASL_SSL", "sasl.kerberos.service.name": "kafka"},
             "PLAIN and SCRAM alone|cannot be read",
