@@ -23,8 +23,8 @@ class Difference(NamedTuple):
 
 
 EXCEPTION = (
-    "Apache's handler fails with an exception that it does not expect: it says UNKNOWN_SERVER_ERROR, closes the "
-    "connection or never answers. Ours says what is wrong, or answers what can be answered."
+    "Apache's handler fails with an unexpected exception: it answers UNKNOWN_SERVER_ERROR, closes the connection or "
+    "never answers. Barnabas answers with the actual error, or handles the request."
 )
 EXCEPTIONS = {
     "ALTER_CONFIGS": ("resources=twice",),
@@ -51,79 +51,77 @@ DIFFERENCES = [
     Difference(
         "PRODUCE FETCH LIST_OFFSETS OFFSET_COMMIT CREATE_TOPICS ALTER_CLIENT_QUOTAS ADD_PARTITIONS_TO_TXN",
         "*=twice",
-        "What is named twice in one request, which no client does: Apache collects some requests in a map, where the "
-        "last one wins, and ours answers each as it stands there.",
+        "A topic or partition is named twice in one request, which no client does: Apache collects the entries of some"
+        " requests in a map, in which the last one wins. Barnabas answers each entry separately.",
     ),
     Difference(
         "PRODUCE WRITE_TXN_MARKERS ADD_PARTITIONS_TO_TXN",
         "*=[[]]",
-        "A topic without partitions is named again in one answer and left out in the other; nothing is said of it.",
+        "A topic without partitions is in one broker's answer and not in the other's; neither says anything about it.",
     ),
     Difference(
         "PRODUCE",
         "topic_data.partition_data.records=*",
-        "Bytes that hold no whole batch are refused in every version. Apache takes them, in versions 0 to 2, for a "
-        "message set without messages and acknowledges that; its error code for a few bytes of garbage is another.",
+        "Barnabas refuses bytes without a complete batch in every version. Apache, in versions 0 to 2, takes them as a"
+        " message set without messages and acknowledges it; for a few bytes of garbage it has another error code.",
         newest=2,
     ),
     Difference(
         "LIST_OFFSETS",
         "*",
-        "Version 0, of clients before 0.10.1, may ask for several offsets: Apache answers where segments begin, by the "
-        "times of their files. Ours answers one offset, and finds it by the records' own times.",
+        "Version 0, of clients before 0.10.1, may ask for several offsets. Apache answers with the first offsets of "
+        "segments, by the times of their files. Barnabas answers with one offset, found by the records' own times.",
         newest=0,
     ),
     Difference(
         "FETCH",
         "topics.partitions.current_leader_epoch=-2",
-        "A leader epoch below -1 is taken for an old one, as in the other requests that have it; Apache's Fetch takes "
-        "it for none.",
+        "Barnabas treats a leader epoch below -1 as an old epoch, as the other requests with a leader epoch do; "
+        "Apache's Fetch treats it as no epoch.",
     ),
     Difference(
         "FETCH",
         "topics.partitions.partition_max_bytes=7",
-        "Versions 0 to 2 get as much of a batch as was asked for, so that a client can see how large it is; of fewer "
-        "bytes than a message's head Apache returns none.",
+        "In versions 0 to 2 Barnabas returns the requested number of bytes of a batch, so that a client can see the "
+        "batch's size. Apache returns none if they are fewer than a message's header.",
         newest=2,
     ),
     Difference(
         "FETCH",
         "topics.topic_id=no id",
-        "Without a topic id no topic is asked for: UNKNOWN_TOPIC_OR_PARTITION in place of UNKNOWN_TOPIC_ID.",
+        "Without a topic id Barnabas answers UNKNOWN_TOPIC_OR_PARTITION, Apache UNKNOWN_TOPIC_ID.",
     ),
     Difference(
         "OFFSET_FETCH",
         "to the other broker",
-        "Apache answers version 1 without any partition, from which a client learns nothing; ours says NOT_COORDINATOR "
-        "with each.",
+        "Apache's answer to version 1 has no partition, so a client does not see the error; Barnabas answers "
+        "NOT_COORDINATOR for each partition.",
     ),
     Difference(
         "DELETE_TOPICS",
         "topics.topic_id=no id",
-        "Neither a name nor an id: UNKNOWN_TOPIC_ID, where Apache says TOPIC_AUTHORIZATION_FAILED of a topic without "
-        "a name.",
+        "A topic with neither a name nor an id: Barnabas answers UNKNOWN_TOPIC_ID, Apache TOPIC_AUTHORIZATION_FAILED.",
     ),
     Difference(
         "ALTER_CLIENT_QUOTAS",
         "entries.ops.value=nan",
-        "NaN is no rate, and is refused. Apache stores it.",
+        "Barnabas refuses NaN as a quota. Apache stores it.",
     ),
     Difference(
         "WRITE_TXN_MARKERS",
         "markers.producer_*=-2",
-        "No producer has such an id or epoch, and no marker is written for it; Apache takes -1 alone for none.",
+        "No producer can have this id or epoch: Barnabas writes no marker for it. Apache treats only -1 as missing.",
     ),
     Difference(
         "DESCRIBE_CONFIGS",
         "*",
-        "Version 0 says of each value whether it is the default one; Apache 3.9 has forgotten to, and says of none "
-        "that it is.",
+        "Version 0 has a field for each value that tells whether it is the default. Apache 3.9 never sets it.",
         newest=0,
     ),
     Difference(
         "DESCRIBE_CONFIGS",
         "resources.resource_type=*",
-        "A resource of an unknown type is refused alone; Apache refuses the others of the request with it.",
+        "Barnabas refuses only the resource of an unknown type; Apache refuses the request's other resources as well.",
     ),
 ]
 

@@ -22,20 +22,20 @@ class Row(NamedTuple):
 HEAD = """# Conformance
 
 Made by `make conformance`; not written by hand. Two brokers of Barnabas and two of Apache Kafka 3.9.2 in ZooKeeper mode
-are asked the same requests in the same order, in every version of every API that ApiVersions offers: one that makes
-sense; one for what does not exist; one to a broker that is neither leader nor coordinator nor controller; five that are
-broken (a byte short, seven bytes too long, half of it, with a client id longer than the request, in a version that
-there is not); and then for each field of the request one in which that field holds something else (an empty, absent,
-invalid or very long name, -2, -1, 0 and 7, null, nothing, twice the same, corrupted records); and some in which several
-things are wrong, or that come after others.
-Answers are equal when all their fields are, error messages among them, but for ids, times, ports, disk sizes, and the
-numbers and addresses in a message.
+get the same requests in the same order, in every version of every API that ApiVersions offers: a valid one; one for a
+topic, group or transaction that does not exist; one to a broker that is neither leader nor coordinator nor controller;
+five broken ones (a byte short, seven bytes too long, half of it, with a client id longer than the request, in an unknown
+version); and then for each field of the request one with another value in that field (an empty, absent, invalid or very
+long name, -2, -1, 0 and 7, null, nothing, twice the same, corrupted records). Some requests have several faults, or follow
+others.
+Two answers are equal if all their fields are, error messages included. Ids, times, ports, disk sizes, and the numbers
+and addresses in messages are not compared.
 
 """
 
 NOT_OFFERED = {
-    "CONSUMER_GROUP_HEARTBEAT CONSUMER_GROUP_DESCRIBE": "the new group protocol: with ZooKeeper, Apache refuses it too",
-    "ENVELOPE": "ZooKeeper's brokers only have it for a migration; ours send it to a KRaft controller, and take none",
+    "CONSUMER_GROUP_HEARTBEAT CONSUMER_GROUP_DESCRIBE": "the new group protocol, which Apache also refuses with ZooKeeper",
+    "ENVELOPE": "brokers with ZooKeeper use it only in a migration; ours send it to a KRaft controller, but take none",
 }
 
 

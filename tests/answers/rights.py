@@ -211,10 +211,10 @@ def told_in_roles(
 
 
 ON_PURPOSE = {
-    (ApiKey.OFFSET_FETCH, 1): "Apache answers version 1 of OffsetFetch without any partition, from which a client "
-    "learns nothing; ours says GROUP_AUTHORIZATION_FAILED with each.",
-    (ApiKey.DESCRIBE_CONFIGS, 0): "Version 0 of DescribeConfigs says of each value whether it is the default one; "
-    "Apache 3.9 has forgotten to.",
+    (ApiKey.OFFSET_FETCH, 1): "Apache's answer to version 1 of OffsetFetch has no partition, so a client does not see "
+    "the error; Barnabas answers GROUP_AUTHORIZATION_FAILED for each partition.",
+    (ApiKey.DESCRIBE_CONFIGS, 0): "Version 0 of DescribeConfigs has a field for each value that tells whether it is "
+    "the default. Apache 3.9 never sets it.",
 }
 
 
@@ -270,13 +270,14 @@ def expected(recorded: dict[str, dict[str, list[str]]], door: Door, case: str, r
 HEAD = """# Authorization
 
 Made by `make rights`; not written by hand. Two brokers of Barnabas and two of Apache Kafka 3.9.2, all with
-`AclAuthorizer`, are asked the same in {roles} roles: with no right, with every right, with each right alone, and with
-all rights but one. A right is an operation on all resources of a type. In each role a request is asked that makes
-sense, and one for what does not exist; all versions of an API in the roles that have or lack a right that the API goes
-by, the newest version in all roles. It is asked over a listener of each protocol: rights are ANONYMOUS' where nobody is
-known, or a user's who logged in or has a certificate; there another user asks as well, who has no rights, from an
-address at which the first one has all. Answers are equal when all their fields are, but for ids, times, ports and the
-like, which [conformance.md](conformance.md) names, and for the words in which a request is refused on the cluster.
+`AclAuthorizer`, get the same requests in {roles} roles: with no right, with every right, with each right alone, and with
+all rights except one. A right is an operation on all resources of a type. Each role sends a valid request, and one for a
+topic, group or transaction that does not exist. All versions of an API are sent in the roles that have or lack a right
+that the API checks; the newest version is sent in all roles. The requests go over a listener of each protocol. If a
+listener does not identify users, the rights are those of ANONYMOUS, else of a user who logs in or has a certificate; there
+another user without rights sends the requests as well, from an address from which the first user has all rights. Two
+answers are equal if all their fields are, except ids, times, ports and the like, which
+[conformance.md](conformance.md) names, and except the text of a refusal on the cluster.
 
 """
 API_TABLE = """| API | key | versions | goes by | asked | equal | differ on purpose |
