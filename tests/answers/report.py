@@ -21,20 +21,20 @@ class Row(NamedTuple):
 
 HEAD = """# Conformance
 
-Made by `make conformance`; not written by hand. Two brokers of Barnabas and two of Apache Kafka 3.9.2 in ZooKeeper mode
-get the same requests in the same order, in every version of every API that ApiVersions offers: a valid one; one for a
-topic, group or transaction that does not exist; one to a broker that is neither leader nor coordinator nor controller;
-five broken ones (a byte short, seven bytes too long, half of it, with a client id longer than the request, in an unknown
-version); and then for each field of the request one with another value in that field (an empty, absent, invalid or very
-long name, -2, -1, 0 and 7, null, nothing, twice the same, corrupted records). Some requests have several faults, or follow
-others.
+Made by `make conformance`; not written by hand. Two brokers of Barnabas and two of Apache Kafka 3.9.2 in ZooKeeper
+mode get the same requests in the same order, in every version of every API that ApiVersions offers: a valid one; one
+for a topic, group or transaction that does not exist; one to a broker that is neither leader nor coordinator nor
+controller; five broken ones (a byte short, seven bytes too long, half of it, with a client id longer than the request,
+in an unknown version); and then for each field of the request one with another value in that field (an empty, absent,
+invalid or very long name, -2, -1, 0 and 7, null, nothing, twice the same, corrupted records). Some
+requests have several faults, or follow others.
 Two answers are equal if all their fields are, error messages included. Ids, times, ports, disk sizes, and the numbers
 and addresses in messages are not compared.
 
 """
 
 NOT_OFFERED = {
-    "CONSUMER_GROUP_HEARTBEAT CONSUMER_GROUP_DESCRIBE": "the new group protocol, which Apache also refuses with ZooKeeper",
+    "CONSUMER_GROUP_HEARTBEAT CONSUMER_GROUP_DESCRIBE": "the new group protocol; Apache refuses it too with ZooKeeper",
     "ENVELOPE": "brokers with ZooKeeper use it only in a migration; ours send it to a KRaft controller, but take none",
 }
 

@@ -270,13 +270,13 @@ def expected(recorded: dict[str, dict[str, list[str]]], door: Door, case: str, r
 HEAD = """# Authorization
 
 Made by `make rights`; not written by hand. Two brokers of Barnabas and two of Apache Kafka 3.9.2, all with
-`AclAuthorizer`, get the same requests in {roles} roles: with no right, with every right, with each right alone, and with
-all rights except one. A right is an operation on all resources of a type. Each role sends a valid request, and one for a
-topic, group or transaction that does not exist. All versions of an API are sent in the roles that have or lack a right
-that the API checks; the newest version is sent in all roles. The requests go over a listener of each protocol. If a
-listener does not identify users, the rights are those of ANONYMOUS, else of a user who logs in or has a certificate; there
-another user without rights sends the requests as well, from an address from which the first user has all rights. Two
-answers are equal if all their fields are, except ids, times, ports and the like, which
+`AclAuthorizer`, get the same requests in {roles} roles: with no right, with every right, with each right alone, and
+with all rights except one. A right is an operation on all resources of a type. Each role sends a valid request, and
+one for a topic, group or transaction that does not exist. All versions of an API are sent in the roles that have or
+lack a right that the API checks; the newest version is sent in all roles. The requests go over a listener of each
+protocol. If a listener does not identify users, the rights are those of ANONYMOUS, else of a user who logs in or has a
+certificate; there another user without rights sends the requests as well, from an address from which the first user
+has all rights. Two answers are equal if all their fields are, except ids, times, ports and the like, which
 [conformance.md](conformance.md) names, and except the text of a refusal on the cluster.
 
 """

@@ -115,7 +115,7 @@ CASES: Final = (
     Case("a pattern of a name's middle", {"subscribePattern": "lai"}, _PLAIN),
     Case("a pattern with anchors", {"subscribePattern": "^pl.*n$"}, _PLAIN),
     Case("a pattern of nothing that is there", {"subscribePattern": "nope"}, NOTHING),
-    Case("a pattern that is none", {"subscribePattern": "("}, "error: Unclosed group", "error: no regular expression"),
+    Case("an invalid pattern", {"subscribePattern": "("}, "error: Unclosed group", "error: not a regular expression"),
     Case("one partition", {"assign": '{"plain":[1]}'}, "plain-1: 0-9"),
     Case("assign that is no JSON", {"assign": "plain"}, "error: assign", "error: Option assign"),
     Case("two ways to say what is read", {"subscribe": "plain", **_TWO}, "error: nly one", "error: Exactly one"),

@@ -145,7 +145,7 @@ def test_what_is_wrong_is_said(kafka: KafkaCluster, cluster: SyncCluster) -> Non
         blocking.connect(kafka.bootstrap, config={"enable.idempotence": "perhaps"}).producer()
     with pytest.raises(ConfigError, match="auto_offset_reset is 'erliest'"):
         cluster.consumer("t", auto_offset_reset="erliest")
-    with pytest.raises(ValueError, match="'stickiest' is no assignor"):
+    with pytest.raises(ValueError, match="'stickiest' is not an assignor"):
         cluster.consumer("t", group="g", assignors=["stickiest"])
     with cluster.producer() as producer:
         with pytest.raises(TypeError, match="value is bytes or None, not str"):

@@ -208,7 +208,7 @@ def test_a_topic_lands_once_in_a_table_that_grows_with_it(
 
     with pytest.raises(JobError, match="Column id is int in the table, and string in the topic's records"):
         landed("id STRING, city STRING")
-    with pytest.raises(JobError, match="made in another way: partition_by is city, not nothing"):
+    with pytest.raises(JobError, match="made with other settings: partition_by is city, not nothing"):
         landed("id INT, city STRING", partition_by=[])
 
 

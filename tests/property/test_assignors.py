@@ -150,5 +150,7 @@ def test_an_assignor_of_ones_own_is_used_and_an_unknown_name_is_refused() -> Non
 
     own = Everything()
     assert assignors_named([own, "range"])[0] is own
-    with pytest.raises(ValueError, match="'nearest' is no assignor; there are range, roundrobin, sticky, cooperative"):
+    with pytest.raises(
+        ValueError, match="'nearest' is not an assignor; the assignors are range, roundrobin, sticky, cooperative"
+    ):
         assignors_named(["nearest"])

@@ -85,7 +85,7 @@ for _name, _place, _help in (
     ("rehearse", "rehearse:rehearse_", "Try a fault or an operation on a copy of the znodes, and show its effect."),
     ("sim", "sim:app", "The simulated cluster."),
     ("spark", "spark:app", "Jobs on topics, archives and log directories."),
-    ("judge", "judge:app", "Check whether a Kafka cluster keeps its promises, by a history of what its clients saw."),
+    ("judge", "judge:app", "Check whether a cluster kept its promises, by what its clients saw."),
     ("bench", "bench:app", "Measure Barnabas and Apache Kafka side by side, in one run."),
     ("demo", "demo.main:demo", "Real records through brokers that are killed, into Spark; then an audit."),
     ("broker", "process:broker", "Run one broker in the foreground, configured by Kafka's server.properties."),

@@ -83,7 +83,7 @@ Workloads = Annotated[
     ),
 ]
 
-app = _Judge("Check whether a Kafka cluster keeps its promises, by a history of what its clients saw.")
+app = _Judge("Check whether a cluster kept its promises, by what its clients saw.")
 
 
 @app.command("check")

@@ -38,13 +38,10 @@ def audit(
     topics: Topics,
     manifest: Annotated[
         str | None,
-        Option(
-            "--manifest", metavar="PATH", help="The producers' acknowledgements, in a file: Parquet, .csv or .jsonl."
-        ),
+        Option("--manifest", metavar="PATH", help="The producers' acknowledgements: Parquet, .csv or .jsonl."),
     ] = None,
     archive: Annotated[
-        str | None,
-        Option("--archive", metavar="DIR", help="Compare with an archive of the topics instead of a manifest."),
+        str | None, Option("--archive", metavar="DIR", help="An archive of the topics, in place of a manifest.")
     ] = None,
     replayed: Annotated[
         str | None,
@@ -60,10 +57,7 @@ def audit(
         str | None, Option("--producer", metavar="SQL", help="The SQL expression of a record's producer.")
     ] = None,
     sequence: Annotated[
-        str | None,
-        Option(
-            "--sequence", metavar="SQL", help="The SQL expression of a record's number among those of its producer."
-        ),
+        str | None, Option("--sequence", metavar="SQL", help="The SQL expression of a record's number.")
     ] = None,
     isolation: IsolationLevel = "read_committed",
     limit: Annotated[int, Option("--limit", min=0, help="List at most this many faulty records.")] = 20,
@@ -72,8 +66,7 @@ def audit(
     conf: Conf = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Check that every acknowledged record is in the topics once, unchanged, in order; if not, list the faults and exit
-    1."""
+    """Check that each acknowledged record is in the topics once, unchanged and in order; if not, list faults, exit 1."""
     from barnabas.spark.jobs import audit as job
     from barnabas.spark.jobs.audit_archive import against_archive, against_archive_of_source
 

@@ -83,7 +83,7 @@ def made(code: int, message: str | None, timeout_ms: int) -> KafkaError | None:
     """Why a topic was not created, or not completely; None for a topic all of whose partitions have leaders."""
     if code == ErrorCode.REQUEST_TIMED_OUT and not message:
         took = f"within {timeout_ms // 1000} s"
-        message = f"REQUEST_TIMED_OUT: not every partition had a leader {took}, and the brokers go on making it"
+        message = f"REQUEST_TIMED_OUT: not every partition had a leader {took}; the brokers go on creating the topic"
     return outcome_of(code, message)
 
 

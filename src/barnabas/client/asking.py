@@ -246,7 +246,7 @@ class Asking(ABC, Generic[Connected]):
         async def attempt() -> ClusterMetadata:
             answer = read_metadata(await self.ask(await (of or self.any)(), request))
             if not answer.brokers:  # a starting broker: no controller has sent it metadata yet (Kafka's NetworkClient)
-                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "the broker that answers knows of no broker yet")
+                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "the answering broker has no metadata yet")
             return answer
 
         newer = await self.retrying(attempt, timeout_ms=timeout_ms)

@@ -71,10 +71,10 @@ def assignors_named(names: Sequence[str | Assignor]) -> list[Assignor]:
             continue
         kind = known.get(name) or known.get(_JAVA_CLASSES.get(name.rpartition(".")[2], ""))
         if kind is None:
-            raise ValueError(f"{name!r} is no assignor; there are {', '.join(known)}")
+            raise ValueError(f"{name!r} is not an assignor; the assignors are {', '.join(known)}")
         made.append(kind())
     if not made:
-        raise ValueError("a member of a group offers at least one assignor")
+        raise ValueError("a member of a group must have at least one assignor")
     return made
 
 

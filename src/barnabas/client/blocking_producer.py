@@ -172,7 +172,7 @@ class BlockingProducer(Producing[BlockingConnection]):
         except LookupError:
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"Topic {topic!r} is not there, and the brokers don't make it by themselves: create it.",
+                f"Topic {topic!r} does not exist, and the brokers do not create topics automatically: create it.",
             ) from None
         return count
 

@@ -110,7 +110,7 @@ class ClusterClient(Asking[Connection]):
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             if self._loop is not None:
-                raise RuntimeError("This client began in another event loop: make one in each, such as asyncio.run's.")
+                raise RuntimeError("This client belongs to another event loop: make one client in each.")
             self._loop = loop
 
     def _open_connections(self) -> Iterable[Connection]:

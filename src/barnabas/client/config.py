@@ -129,7 +129,7 @@ def options(config: Mapping[str, str], keys: Mapping[str, _Key]) -> dict[str, An
             try:
                 found[key.option] = key.read(str(config[name]))
             except (ValueError, KeyError):
-                raise ConfigError(f"{name} is {config[name]!r}, which it does not take") from None
+                raise ConfigError(f"{name} is {config[name]!r}, which is not a valid value") from None
     return found
 
 

@@ -37,9 +37,9 @@ LEAVE_TIMEOUT_MS: Final = 5_000
 
 _REJOIN: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
 _MEANING: Final = {
-    ErrorCode.UNKNOWN_MEMBER_ID: ", it is no member any more: its partitions may be another's",
-    ErrorCode.FENCED_INSTANCE_ID: ", another member came by its group.instance.id",
-    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: ", this member has no assignor that all others have",
+    ErrorCode.UNKNOWN_MEMBER_ID: ", this consumer is not a member any more: another may have its partitions",
+    ErrorCode.FENCED_INSTANCE_ID: ", another member has joined with the same group.instance.id",
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: ", no assignor of this member is an assignor of all other members",
 }
 """Explanations of error codes whose names do not explain themselves."""
 
@@ -441,7 +441,7 @@ class GroupMember:
         for topic_partition, offset in offsets.items():
             committed = committed_offset(offset)
             if committed.offset < 0:
-                raise ValueError(f"{topic_partition}: {committed.offset} is no offset to commit")
+                raise ValueError(f"{topic_partition}: {committed.offset} is not an offset that can be committed")
             topics.setdefault(topic_partition.topic, []).append(
                 OffsetCommitRequest.OffsetCommitRequestPartition(
                     partition_index=topic_partition.partition,

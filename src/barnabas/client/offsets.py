@@ -54,7 +54,7 @@ def committed_offset(at: int | CommittedOffset) -> CommittedOffset:
     """Raises ``ValueError`` for a number that is neither an offset nor `EARLIEST` or `LATEST`."""
     place = at if isinstance(at, CommittedOffset) else CommittedOffset(at)
     if not EARLIEST <= place.offset <= OFFSET_MAX:
-        raise ValueError(f"{place.offset} is no offset")
+        raise ValueError(f"{place.offset} is not an offset")
     return place
 
 

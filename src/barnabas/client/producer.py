@@ -138,7 +138,7 @@ class Producer(Producing[Connection], AsyncClosing):
         if partition is None:
             partition = await self._choose(topic, key)
         elif partition < 0:
-            raise ValueError(f"{partition} is no partition's number")
+            raise ValueError(f"{partition} is not a partition's number")
         topic_partition = TopicPartition(topic, partition)
         try:
             size = self._size(key, value, headers)

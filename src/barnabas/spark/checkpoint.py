@@ -55,9 +55,9 @@ def migrate(checkpoint: Path, to: Path, *, back: bool = False) -> Migrated:
     """
     batches = sorted(int(file.name) for file in (checkpoint / "offsets").glob("*") if file.name.isdecimal())
     if not batches:
-        raise CheckpointError(f"{checkpoint} is no checkpoint of a streaming query that has run: it has no offsets")
+        raise CheckpointError(f"{checkpoint} is not a checkpoint of a streaming query that has run: it has no offsets")
     if to.exists():
-        raise CheckpointError(f"{to} is there already: name a directory that is not")
+        raise CheckpointError(f"{to} exists already: name a new directory")
     logs: dict[int, list[str]] = {}
     firsts: dict[int, dict[str, TopicOffsets]] = {}
     goes_on: dict[int, dict[str, dict[str, int]]] = {}

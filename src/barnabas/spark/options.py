@@ -115,7 +115,7 @@ class SourceOptions:
         subscription = f"{chosen[0]}={given[chosen[0]]}"
         if not given[chosen[0]].strip(" ,"):
             # An empty pattern would match every name, and an empty list would silently read nothing.
-            raise ValueError(f"Option {_KNOWN[chosen[0]]} is empty: it names what is read.")
+            raise ValueError(f"Option {_KNOWN[chosen[0]]} is empty: it must name what to read.")
         prefix = given.get("groupidprefix") or _GROUP_PREFIX
         group_id = given.get("groupid") or given.get("kafka.group.id") or _group_of(subscription, prefix)
         return cls(
@@ -249,7 +249,7 @@ def _pattern(given: Mapping[str, str]) -> str | None:
     try:
         re.compile(text)
     except re.error as error:
-        raise ValueError(f"Option subscribePattern is {text!r}, which is no regular expression: {error}.") from None
+        raise ValueError(f"Option subscribePattern is {text!r}, which is not a regular expression: {error}.") from None
     return text
 
 

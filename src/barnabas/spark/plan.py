@@ -119,7 +119,7 @@ def parse_assignment(text: str) -> list[TopicPartition]:
     except (ValueError, AttributeError, TypeError) as error:
         raise ValueError(f'Option assign is {text!r}: it takes JSON such as {{"topic":[0,1]}} ({error}).') from None
     if not named:
-        raise ValueError(f"Option assign is {text!r}: it names no partition.")
+        raise ValueError(f"Option assign is {text!r}: it must name a partition.")
     return named
 
 

@@ -35,7 +35,7 @@ def by_target_partition(
     topic = given.get("topic", "").strip()
     names = [topic] if topic else list(topics)
     if not names:
-        raise ValueError("Which topics? Set the option topic, or give all that the column topic names as topics=[..].")
+        raise ValueError("Set the option topic, or give all topics that the column topic names as topics=[..].")
     if "value" not in frame.columns:
         raise ValueError(f"The rows have no column value; they have {', '.join(frame.columns)}.")
     if frame.sparkSession.conf.get("spark.speculation", "false") == "true":

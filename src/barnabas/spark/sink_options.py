@@ -91,7 +91,7 @@ class SinkOptions:
         columns = _columns(schema)
         topic = given.get("topic", "").strip() or None
         if topic is None and "topic" not in columns:
-            raise ValueError("Where do the rows go? Set the option topic, or give them a column topic.")
+            raise ValueError("The rows have no topic: set the option topic, or give them a column topic.")
         _only(given, "kafka.acks", ("all", "-1"))
         _only(given, "kafka.enable.idempotence", ("true",))
         delivery = _delivery(given, streaming=streaming)

@@ -18,7 +18,7 @@ def test_a_topic_that_is_late_is_said_to_be_on_its_way() -> None:
     late = made(ErrorCode.REQUEST_TIMED_OUT, None, 30_020)
     assert late is not None
     assert late.code is ErrorCode.REQUEST_TIMED_OUT
-    assert "not every partition had a leader within 30 s, and the brokers go on making it" in str(late)
+    assert "not every partition had a leader within 30 s; the brokers go on creating the topic" in str(late)
     refused = made(ErrorCode.REQUEST_TIMED_OUT, "the broker's own words", 30_020)
     assert refused is not None
     assert "the broker's own words" in str(refused)

@@ -65,7 +65,7 @@ def test_a_client_is_refused_in_a_second_event_loop(kafka_cluster: KafkaCluster)
             await cluster.refresh(None)
 
     asyncio.run(story())
-    with pytest.raises(RuntimeError, match=r"This client began in another event loop: make one in each"):
+    with pytest.raises(RuntimeError, match=r"This client belongs to another event loop: make one client in each"):
         asyncio.run(story())
 
 

@@ -92,7 +92,7 @@ def test_what_the_cleaner_may_have_changed_is_not_compared(tmp_path: Path) -> No
 
 
 def test_a_directory_that_is_no_brokers_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(JobError, match="no broker's log directory"):
+    with pytest.raises(JobError, match="not a broker's log directory"):
         plan([tmp_path])
     with pytest.raises(JobError, match="No log directory has a partition of other"):
         plan([log_dir(tmp_path, 0, SOUND, 20)], ["other"])

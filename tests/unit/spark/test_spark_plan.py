@@ -87,7 +87,7 @@ BASE = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
         ({**BASE, "columns": "value,value"}, "once"),
         ({"kafka.bootstrap.servers": "h:1", "subscribe": " ,"}, "subscribe is empty"),
         ({"kafka.bootstrap.servers": "h:1", "subscribePattern": ""}, "subscribePattern is empty"),
-        ({"kafka.bootstrap.servers": "h:1", "assign": '{"t":[]}'}, "names no partition"),
+        ({"kafka.bootstrap.servers": "h:1", "assign": '{"t":[]}'}, "must name a partition"),
     ],
 )
 def test_a_wrong_option_is_named(options: dict[str, str], said: str) -> None:

@@ -27,7 +27,7 @@ def parse(schema: StructType = VALUE, *, streaming: bool = True, **options: str 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"topic": None}, "Where do the rows go"),
+        ({"topic": None}, "The rows have no topic"),
         ({"sinkId": None}, "sinkId is missing.*at-least-once"),
         ({"sinkId": "a b"}, "sinkId is 'a b'"),
         ({"delivery": "often"}, "exactly-once or exactly-once-by-task or at-least-once"),
@@ -46,7 +46,7 @@ def test_a_wrong_option_is_named_with_what_it_takes(options: dict[str, str | Non
 def test_blanks_around_a_topic_are_not_its_name() -> None:
     assert parse(topic=" t ").topic == "t"
     assert parse(markerTopic=" m ").marker_topic == "m"
-    with pytest.raises(ValueError, match="Where do the rows go"):
+    with pytest.raises(ValueError, match="The rows have no topic"):
         parse(topic=" ")
 
 

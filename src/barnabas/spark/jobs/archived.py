@@ -85,7 +85,7 @@ class Archive:
             what = ", ".join(
                 f"{name} is {theirs[name]}, not {ours[name]}" for name in theirs if theirs[name] != ours[name]
             )
-            raise ArchiveError(f"{root} was made in another way: {what}. Take its settings, or another directory.")
+            raise ArchiveError(f"{root} was made with other settings: {what}. Use its settings, or another directory.")
         return archive
 
     @contextmanager

@@ -118,7 +118,7 @@ class LandedTable(ABC):
         there = self.settings()
         if there is None:
             if [entry for entry in self.root.iterdir() if entry.name not in (META, *self.begun())]:
-                raise JobError(f"{self.root} is not empty and no table of this kind: choose another directory")
+                raise JobError(f"{self.root} is not empty, and not a table of this kind: choose another directory")
             self.create(schema)
             return
         if SETTINGS not in there:
@@ -133,7 +133,7 @@ class LandedTable(ABC):
             f"{name} is {_said(theirs[name])}, not {_said(ours[name])}" for name in ours if theirs[name] != ours[name]
         ]
         if what:
-            raise JobError(f"{self.root} was made in another way: {', '.join(what)}")
+            raise JobError(f"{self.root} was made with other settings: {', '.join(what)}")
 
     @contextmanager
     def writing(self) -> Iterator[None]:

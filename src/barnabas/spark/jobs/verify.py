@@ -39,7 +39,7 @@ def plan(log_dirs: Sequence[str | Path], topics: Sequence[str] | None = None) ->
     for log_dir in map(str, log_dirs):
         properties = MetaProperties.read(disk, log_dir) if disk.is_dir(log_dir) else None
         if properties is None or properties.broker_id is None:
-            raise JobError(f"{log_dir} is no broker's log directory: it has no meta.properties with a broker.id")
+            raise JobError(f"{log_dir} is not a broker's log directory: it has no meta.properties with a broker.id")
         for path in sorted(Path(log_dir).iterdir()):
             try:
                 topic_partition = TopicPartition.from_dir_name(path.name)
