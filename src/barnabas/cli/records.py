@@ -262,9 +262,7 @@ def consume(
             "-g", "-G", "--group", metavar="GROUP", help="Read as a member of this consumer group.", complete="group"
         ),
     ] = None,
-    key_delimiter: Annotated[
-        str | None, Option("-K", help="Print key and value, with this delimiter between them.")
-    ] = None,
+    key_delimiter: Annotated[str | None, Option("-K", help="Print key, this delimiter and value.")] = None,
     output: Annotated[Format, Option("--format", help="json is -J.")] = Format.text,
 ) -> None:
     """Read records and print them."""

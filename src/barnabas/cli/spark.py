@@ -66,7 +66,7 @@ def audit(
     conf: Conf = None,
     output: OutputFormat = Format.text,
 ) -> None:
-    """Check that each acknowledged record is in the topics once, unchanged and in order; if not, list faults, exit 1."""
+    """Check that each acknowledged record is in the topics once, unchanged, in order; else list the faults, exit 1."""
     from barnabas.spark.jobs import audit as job
     from barnabas.spark.jobs.audit_archive import against_archive, against_archive_of_source
 
