@@ -298,9 +298,9 @@ def test_what_is_no_offset_no_time_and_no_partition_is_refused_at_once() -> None
         consumer = cluster.consumer(group="g")
         await consumer.assign({FIRST: sent.offset})
         for offset in (-3, 1 << 63):
-            with pytest.raises(ValueError, match=f"{offset} is no offset"):
+            with pytest.raises(ValueError, match=f"{offset} is not an offset"):
                 consumer.seek(FIRST, offset)
-            with pytest.raises(ValueError, match=f"{offset} is no offset"):
+            with pytest.raises(ValueError, match=f"{offset} is not an offset"):
                 await consumer.assign({FIRST: offset})
         with pytest.raises(ValueError, match="orders-0: -1 is not an offset that can be committed"):
             await consumer.commit({FIRST: LATEST})
