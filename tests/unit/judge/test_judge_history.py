@@ -63,7 +63,7 @@ def test_a_row_is_told_as_it_is_written() -> None:
 def test_other_files_are_refused_with_a_reason(tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text("not parquet")
-    with pytest.raises(HistoryError, match="no Parquet file"):
+    with pytest.raises(HistoryError, match="not a Parquet file"):
         read(text)
     table = tmp_path / "t.parquet"
     pq.write_table(pa.table({"a": [1]}), table)
