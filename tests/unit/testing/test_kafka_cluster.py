@@ -302,7 +302,7 @@ def test_names_that_do_not_exist_are_corrected(kafka_cluster):
         kafka_cluster.fail("PRODUCT", "NOT_LEADER_OR_FOLLOWER")
     with pytest.raises(ValueError, match="did you mean NOT_LEADER_OR_FOLLOWER"):
         kafka_cluster.fail("PRODUCE", "NOT_LEADER")
-    with pytest.raises(ValueError, match="is no end of a link"):
+    with pytest.raises(ValueError, match="is not an end of a link"):
         kafka_cluster.broker(0).partition(to="nowhere")
     with pytest.raises(ValueError, match="ids go from 0 to 2"):
         kafka_cluster.broker(3)
