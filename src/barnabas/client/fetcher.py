@@ -187,7 +187,7 @@ class Fetcher:
     ) -> dict[TopicPartition, ListedOffset | None]:
         """For each partition the first record at or after its timestamp (ms); None if there is none."""
         if any(timestamp < 0 for timestamp in timestamps.values()):
-            raise ValueError("a time before 1970 cannot be looked for: brokers take negative ones for something else")
+            raise ValueError("a timestamp cannot be before 1970: negative ones have another meaning to brokers")
         listed = await self._listed(timestamps)
         return {partition: found if found.offset >= 0 else None for partition, found in listed.items()}
 
