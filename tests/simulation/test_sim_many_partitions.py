@@ -13,7 +13,7 @@ from barnabas.log.log import Log
 from barnabas.log.log_dirs import LogDirs
 from barnabas.model.ids import TopicPartition
 from barnabas.replica.replicas import Replicas
-from barnabas.sim.world.probes import Around, Probes
+from barnabas.sim.world.probes import Probes
 from barnabas.sim.world.world import World
 from barnabas.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
@@ -40,13 +40,10 @@ def test_roles_and_deletions_of_hundreds_of_partitions_are_taken_in_shares_with_
             assert len(answer.partition_errors) == count
             stops.append((replicas.broker_id, world.loop.callbacks, count))
 
-        def counted(get_or_create: Around) -> Around:
-            def made_or_there(log_dirs: LogDirs, partition: TopicPartition, **fields: Any) -> Log:
-                made[id(log_dirs), world.loop.callbacks] += log_dirs.get(partition) is None
-                log: Log = get_or_create(log_dirs, partition, **fields)
-                return log
-
-            return made_or_there
+        def counted(get_or_create: Any, log_dirs: LogDirs, partition: TopicPartition, **fields: Any) -> Log:
+            made[id(log_dirs), world.loop.callbacks] += log_dirs.get(partition) is None
+            log: Log = get_or_create(log_dirs, partition, **fields)
+            return log
 
         probes.after(Replicas, "become_leader_or_follower", taken)
         probes.around(LogDirs, "get_or_create", counted)

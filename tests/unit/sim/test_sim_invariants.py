@@ -298,9 +298,9 @@ def c4_of_a_wish_to_stop(cluster: Cluster) -> None:
     async def nothing_remains(*_: object) -> list[TopicPartition]:
         return []
 
-    asked = cluster.cluster._around_controlled_shutdown(nothing_remains)
+    asked = cluster.cluster._around_controlled_shutdown
     with patched(cluster.ensemble, "shutdown_granted", lambda _: None):
-        cluster.run(asked(cluster.world.brokers[name].controller, 2, 0))
+        cluster.run(asked(nothing_remains, cluster.world.brokers[name].controller, 2, 0))
     del cluster.ensemble.asked_to_leave_ns[2]
 
 
@@ -491,7 +491,7 @@ def c16(cluster: Cluster) -> None:
         return 5
 
     for _ in range(2):
-        cluster.run(cluster.cluster._around_next_producer_id(five)(None))
+        cluster.run(cluster.cluster._around_next_producer_id(five, None))
 
 
 def c16_of_two_blocks(cluster: Cluster) -> None:
@@ -1508,8 +1508,7 @@ def r27_of_a_start_that_does_not_move_along(cluster: Cluster) -> None:
     def move() -> None:
         log.maybe_increment_log_start_offset(1)
         write_offsets(log_dirs._disk, LOG_DIR, LOG_START_OFFSETS, {partition.topic_partition: 1})
-        forgets = cluster.checkers.derived._around_replace_with_future(forget)
-        forgets(log_dirs, partition.topic_partition)
+        cluster.checkers.derived._around_replace_with_future(forget, log_dirs, partition.topic_partition)
 
     def forget(*_: object) -> Log:
         write_offsets(log_dirs._disk, LOG_DIR, LOG_START_OFFSETS, {})
@@ -1871,7 +1870,7 @@ def g2(cluster: Cluster) -> None:
 
     cluster.history.generations["readers"] = 9
     groups = SimpleNamespace(hosted=[])
-    cluster.run(cluster.cluster._around_commit(takes)(groups, "readers", "member", None, 8, {}))
+    cluster.run(cluster.cluster._around_commit(takes, groups, "readers", "member", None, 8, {}))
 
 
 def g2_of_a_transaction(cluster: Cluster) -> None:
@@ -1880,7 +1879,7 @@ def g2_of_a_transaction(cluster: Cluster) -> None:
 
     cluster.history.generations["readers"] = 9
     groups = SimpleNamespace(hosted=[])
-    cluster.run(cluster.cluster._around_transactional_commit(takes)(groups, "readers", "member", None, 8, 4700, 0, {}))
+    cluster.run(cluster.cluster._around_transactional_commit(takes, groups, "readers", "member", None, 8, 4700, 0, {}))
 
 
 def g3(cluster: Cluster) -> None:
@@ -1974,10 +1973,10 @@ def g4_of_an_older_commit(cluster: Cluster) -> None:
 
     async def original(_: object, offsets: dict[TopicPartition, int], *, timeout_ms: int | None) -> None:
         if offsets[place] == 3:
-            await commit(member, {place: 5})
+            await commit(original, member, {place: 5})
 
-    commit = cluster.checkers.members._around_commit(original)
-    cluster.run(commit(member, {place: 3}))
+    commit = cluster.checkers.members._around_commit
+    cluster.run(commit(original, member, {place: 3}))
 
 
 def g4(cluster: Cluster) -> None:

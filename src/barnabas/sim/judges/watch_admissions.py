@@ -72,23 +72,20 @@ class AdmissionWatch:
         if own and own[0].error is ErrorCode.NONE and known is not None and own[0].assignment != known.assignment:
             self._wrong(group, f"gives {sync.member_id!r} another assignment than its own in")
 
-    def _around_commit_error(self, original: Any) -> Any:
-        def commit_error(
-            group: Group, member_id: str, name: str | None, generation_id: int, now: Now, **named: Any
-        ) -> ErrorCode:
-            error: ErrorCode = original(group, member_id, name, generation_id, now, **named)
-            self.world.check("G9")
-            transactional = bool(named.get("transactional"))
-            nobody = generation_id < 0 and not member_id and name is None
-            if error is not ErrorCode.NONE or (generation_id < 0 and group.state is EMPTY):
-                return error
-            if not (transactional and nobody):
-                self._is_heard(group, "commit", member_id, name, generation_id)
-            if not transactional and group.state is COMPLETING:
-                self._wrong(group, f"accepts a commit of {member_id!r}, which has no assignment yet, in")
+    def _around_commit_error(
+        self, original: Any, group: Group, member_id: str, name: str | None, generation_id: int, now: Now, **named: Any
+    ) -> ErrorCode:
+        error: ErrorCode = original(group, member_id, name, generation_id, now, **named)
+        self.world.check("G9")
+        transactional = bool(named.get("transactional"))
+        nobody = generation_id < 0 and not member_id and name is None
+        if error is not ErrorCode.NONE or (generation_id < 0 and group.state is EMPTY):
             return error
-
-        return commit_error
+        if not (transactional and nobody):
+            self._is_heard(group, "commit", member_id, name, generation_id)
+        if not transactional and group.state is COMPLETING:
+            self._wrong(group, f"accepts a commit of {member_id!r}, which has no assignment yet, in")
+        return error
 
     def _left(
         self, outcome: tuple[ErrorCode, GroupDecision], group: Group, member_id: str, name: str | None, now: Now
@@ -112,44 +109,40 @@ class AdmissionWatch:
         if group.state in (COMPLETING, STABLE) and len(come) > group.limits.max_size:
             self._wrong(group, f"lets more than {group.limits.max_size} into")
 
-    def _around_delete_offsets(self, original: Any) -> Any:
+    async def _around_delete_offsets(
+        self, original: Any, groups: GroupCoordinator, group_id: str, *arguments: Any
+    ) -> Any:
         """Offsets of topics that an active group subscribes to are not deleted."""
+        partition = groups.partition_for(group_id)
+        owned = next((each for each in groups.owned if each.partition == partition), None)
+        group = None if owned is None else owned.groups.get(group_id)
+        read = {} if group is None else subscribed(group)
+        outcome: Mapping[TopicPartition, ErrorCode] = await original(groups, group_id, *arguments)
+        self.world.check("G9")
+        gone = [key for key, error in outcome.items() if error is ErrorCode.NONE and key.topic in read]
+        if gone and group is not None:
+            self._wrong(group, f"has deleted the offset of {gone[0]}, a subscribed topic, of")
+        return outcome
 
-        async def delete_offsets(groups: GroupCoordinator, group_id: str, *arguments: Any) -> Any:
-            partition = groups.partition_for(group_id)
-            owned = next((each for each in groups.owned if each.partition == partition), None)
-            group = None if owned is None else owned.groups.get(group_id)
-            read = {} if group is None else subscribed(group)
-            outcome: Mapping[TopicPartition, ErrorCode] = await original(groups, group_id, *arguments)
-            self.world.check("G9")
-            gone = [key for key, error in outcome.items() if error is ErrorCode.NONE and key.topic in read]
-            if gone and group is not None:
-                self._wrong(group, f"has deleted the offset of {gone[0]}, a subscribed topic, of")
-            return outcome
-
-        return delete_offsets
-
-    def _around_partitions_deleted(self, original: Any) -> Any:
+    async def _around_partitions_deleted(
+        self, original: Any, groups: GroupCoordinator, topic_partitions: Iterable[TopicPartition]
+    ) -> None:
         """When a topic is deleted its committed offsets go as well: a group does not begin in the next topic of the
         name where it was in this one."""
-
-        async def partitions_deleted(groups: GroupCoordinator, topic_partitions: Iterable[TopicPartition]) -> None:
-            deleted = list(topic_partitions)
-            before = [
-                (partition, group, key, known)
-                for partition in groups.owned
-                for group in partition.groups.values()
-                for key in deleted
-                for known in _committed(group, key)
-            ]
-            await original(groups, deleted)
-            self.world.check("G9")
-            for partition, group, key, known in before:
-                is_there = partition in groups.owned and partition.groups.get(group.group_id) is group
-                if is_there and any(known is each for each in _committed(group, key)):
-                    self._wrong(group, f"keeps the offset of the deleted partition {key} of")
-
-        return partitions_deleted
+        deleted = list(topic_partitions)
+        before = [
+            (partition, group, key, known)
+            for partition in groups.owned
+            for group in partition.groups.values()
+            for key in deleted
+            for known in _committed(group, key)
+        ]
+        await original(groups, deleted)
+        self.world.check("G9")
+        for partition, group, key, known in before:
+            is_there = partition in groups.owned and partition.groups.get(group.group_id) is group
+            if is_there and any(known is each for each in _committed(group, key)):
+                self._wrong(group, f"keeps the offset of the deleted partition {key} of")
 
 
 def _committed(group: Group, key: TopicPartition) -> Iterator[CommitRecord]:

@@ -85,15 +85,12 @@ class AliveWatch:
                 )  # fmt: skip
                 del self._unregistered_ns[key]
 
-    def _around_startup(self, original: Any) -> Any:
-        async def startup(replicas: ReplicaStateMachine) -> None:
-            name, since_ns, dead = node(), self.ensemble.reigns_since_ns, self.ensemble.dead_before_the_reign()
-            is_well = not self.world.disturbed(name)
-            await original(replicas)
-            if is_well and not self.world.disturbed(name):
-                self.has_taken_over(name, since_ns, dead)
-
-        return startup
+    async def _around_startup(self, original: Any, replicas: ReplicaStateMachine) -> None:
+        name, since_ns, dead = node(), self.ensemble.reigns_since_ns, self.ensemble.dead_before_the_reign()
+        is_well = not self.world.disturbed(name)
+        await original(replicas)
+        if is_well and not self.world.disturbed(name):
+            self.has_taken_over(name, since_ns, dead)
 
     def has_taken_over(self, name: str, since_ns: int, dead: list[int]) -> None:
         """A new controller removes from the ISRs the brokers that died before its election: no watch will tell it of

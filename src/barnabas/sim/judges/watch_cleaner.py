@@ -73,36 +73,30 @@ class CleanerWatch:
 
     # The model
 
-    def _around_append(self, original: Any) -> Any:
-        def append_as_leader(log: Log, records: Any, leader_epoch: int, **named: Any) -> Any:
-            info = original(log, records, leader_epoch, **named)
-            if not info.duplicate and self._is_followed(log):
-                active = log.active_segment
-                with self.world.nodes[node()].disk.as_it_is():
-                    data = active.file.pread(info.size, active.size - info.size)
-                self._note(str(log.topic_partition), leader_epoch, data)
-            return info
+    def _around_append(self, original: Any, log: Log, records: Any, leader_epoch: int, **named: Any) -> Any:
+        info = original(log, records, leader_epoch, **named)
+        if not info.duplicate and self._is_followed(log):
+            active = log.active_segment
+            with self.world.nodes[node()].disk.as_it_is():
+                data = active.file.pread(info.size, active.size - info.size)
+            self._note(str(log.topic_partition), leader_epoch, data)
+        return info
 
-        return append_as_leader
-
-    def _around_make_leader(self, original: Any) -> Any:
-        def make_leader(partition: Partition, *arguments: Any) -> Any:
-            before, log = partition.leader_epoch, partition.log
-            # The only one in sync has committed all that it has once it leads.
-            committed = 0 if log is None else log.high_watermark
-            new_leader = original(partition, *arguments)
-            if new_leader or partition.leader_epoch != before:
-                log = partition.local_log()
-                written = self.written.get(str(log.topic_partition), {})
-                with self.world.nodes[node()].disk.as_it_is():
-                    for segment in log.segments if self._is_followed(log) else ():
-                        for batch in segment.batches():
-                            # A broker that died amid an append may have done it, and leads on alone with what it has.
-                            if batch.last_offset >= committed or batch.last_offset not in written:
-                                self._note(str(log.topic_partition), partition.leader_epoch, segment.read_batch(batch))
-            return new_leader
-
-        return make_leader
+    def _around_make_leader(self, original: Any, partition: Partition, *arguments: Any) -> Any:
+        before, log = partition.leader_epoch, partition.log
+        # The only one in sync has committed all that it has once it leads.
+        committed = 0 if log is None else log.high_watermark
+        new_leader = original(partition, *arguments)
+        if new_leader or partition.leader_epoch != before:
+            log = partition.local_log()
+            written = self.written.get(str(log.topic_partition), {})
+            with self.world.nodes[node()].disk.as_it_is():
+                for segment in log.segments if self._is_followed(log) else ():
+                    for batch in segment.batches():
+                        # A broker that died amid an append may have done it, and leads on alone with what it has.
+                        if batch.last_offset >= committed or batch.last_offset not in written:
+                            self._note(str(log.topic_partition), partition.leader_epoch, segment.read_batch(batch))
+        return new_leader
 
     def _is_followed(self, log: Log) -> bool:
         """Whether the topic is or was compacted; the cleaner leaves others alone."""
@@ -142,15 +136,12 @@ class CleanerWatch:
 
     # A restart
 
-    def _around_opening(self, original: Any) -> Any:
-        def opening(*arguments: Any, **named: Any) -> Generator[int, None, Log]:
-            log: Log = yield from original(*arguments, **named)
-            if self._is_followed(log):
-                with self.world.nodes[node()].disk.as_it_is():
-                    self._rises(node(), log)
-            return log
-
-        return opening
+    def _around_opening(self, original: Any, *arguments: Any, **named: Any) -> Generator[int, None, Log]:
+        log: Log = yield from original(*arguments, **named)
+        if self._is_followed(log):
+            with self.world.nodes[node()].disk.as_it_is():
+                self._rises(node(), log)
+        return log
 
     def _rises(self, name: str, log: Log) -> None:
         """R11: segments do not overlap, as they would after a half-finished swap (KAFKA-12520)."""
@@ -165,14 +156,11 @@ class CleanerWatch:
 
     # A swap
 
-    def _around_replace(self, original: Any) -> Any:
-        def replace_segments(log: Log, cleaned: Segment, replaced: list[Segment]) -> None:
-            name = node()
-            with self.world.nodes[name].disk.as_it_is():
-                self._judge_swap(name, log, cleaned, replaced)
-            original(log, cleaned, replaced)
-
-        return replace_segments
+    def _around_replace(self, original: Any, log: Log, cleaned: Segment, replaced: list[Segment]) -> None:
+        name = node()
+        with self.world.nodes[name].disk.as_it_is():
+            self._judge_swap(name, log, cleaned, replaced)
+        original(log, cleaned, replaced)
 
     def _judge_swap(self, name: str, log: Log, cleaned: Segment, replaced: list[Segment]) -> None:
         world, partition = self.world, str(log.topic_partition)

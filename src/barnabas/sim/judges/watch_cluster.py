@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from barnabas.broker.handlers import produce
@@ -28,8 +29,7 @@ from barnabas.sim.judges.watch_zookeeper import ZooKeeperWatch
 from barnabas.sim.plans.events import RPC
 from barnabas.sim.world.probes import Probes, life, node
 from barnabas.sim.world.world import World
-from barnabas.wire.api import ApiKey
-from barnabas.wire.frames import request_class
+from barnabas.wire.messages import APIS
 from barnabas.wire.messages.stop_replica import StopReplicaRequest
 
 _LATE_MS: Final = 2_000
@@ -49,8 +49,8 @@ class ClusterWatch:
         self._awaiting_sync: dict[tuple[str, str, int], int] = {}
         """By node, group and generation: since when the group waits for members that have not sent SyncGroup."""
         self.generations_may_begin_anew: Callable[[str], bool] = lambda group: False
-        probes.around(Replicas, "become_leader_or_follower", self._around_control("LeaderAndIsr"))
-        probes.around(Replicas, "stop_replicas", self._around_control("StopReplica"))
+        probes.around(Replicas, "become_leader_or_follower", partial(self._around_control, "LeaderAndIsr"))
+        probes.around(Replicas, "stop_replicas", partial(self._around_control, "StopReplica"))
         probes.around(Replicas, "stop_replica", self._around_stop_replica)
         probes.around(Replicas, "maybe_update_metadata_cache", self._around_update_metadata)
         probes.around(ProducerIds, "next", self._around_next_producer_id)
@@ -67,24 +67,17 @@ class ClusterWatch:
 
     # C3, C4
 
-    def _around_control(self, name: str) -> Any:
-        def wrap(original: Any) -> Any:
-            def control(replicas: Any, request: Any, *arguments: Any, **named: Any) -> Any:
-                result = original(replicas, request, *arguments, **named)
-                self._control(name, request, result.error_code, replicas.broker_epoch)
-                return result
+    def _around_control(
+        self, name: str, original: Any, replicas: Any, request: Any, *arguments: Any, **named: Any
+    ) -> Any:
+        result = original(replicas, request, *arguments, **named)
+        self._control(name, request, result.error_code, replicas.broker_epoch)
+        return result
 
-            return control
-
-        return wrap
-
-    def _around_update_metadata(self, original: Any) -> Any:
-        def update_metadata(replicas: Any, request: Any, *arguments: Any) -> Any:
-            result = original(replicas, request, *arguments)
-            self._control("UpdateMetadata", request, result, replicas.broker_epoch)
-            return result
-
-        return update_metadata
+    def _around_update_metadata(self, original: Any, replicas: Any, request: Any, *arguments: Any) -> Any:
+        result = original(replicas, request, *arguments)
+        self._control("UpdateMetadata", request, result, replicas.broker_epoch)
+        return result
 
     def _control(self, name: str, request: Any, code: int, broker_epoch: int) -> None:
         world, key = self.world, (node(), life())
@@ -118,23 +111,18 @@ class ClusterWatch:
 
     # C12
 
-    def _around_stop_replica(self, original: Any) -> Any:
-        def stop_replica(replicas: Any, topic_partition: TopicPartition, leader_epoch: int, delete: bool) -> Any:
-            code = original(replicas, topic_partition, leader_epoch, delete)
-            partition = replicas.partition(topic_partition)
-            self.world.check("C12")
-            if (
-                code is ErrorCode.FENCED_LEADER_EPOCH
-                and partition is not None
-                and leader_epoch >= partition.leader_epoch
-            ):
-                self.world.violated(
-                    "C12", f"{node()} keeps {topic_partition}: StopReplica of epoch {leader_epoch} is refused in epoch "
-                    f"{partition.leader_epoch}", str(topic_partition), node(),
-                )  # fmt: skip
-            return code
-
-        return stop_replica
+    def _around_stop_replica(
+        self, original: Any, replicas: Any, topic_partition: TopicPartition, leader_epoch: int, delete: bool
+    ) -> Any:
+        code = original(replicas, topic_partition, leader_epoch, delete)
+        partition = replicas.partition(topic_partition)
+        self.world.check("C12")
+        if code is ErrorCode.FENCED_LEADER_EPOCH and partition is not None and leader_epoch >= partition.leader_epoch:
+            self.world.violated(
+                "C12", f"{node()} keeps {topic_partition}: StopReplica of epoch {leader_epoch} is refused in epoch "
+                f"{partition.leader_epoch}", str(topic_partition), node(),
+            )  # fmt: skip
+        return code
 
     # C11, C16, C20
 
@@ -148,99 +136,80 @@ class ClusterWatch:
                     if state.delete_partition:
                         self.ensemble.told_to_delete[controller_epoch, partition, each.broker_id] = None
 
-    def _around_controlled_shutdown(self, original: Any) -> Any:
-        async def controlled_shutdown(controller: Any, broker_id: int, broker_epoch: int) -> Any:
-            self.ensemble.asked_to_leave_ns[broker_id] = self.world.loop.now_ns
-            known = None if controller.reign is None else controller.reign.context.broker_epoch(broker_id)
-            remaining = await original(controller, broker_id, broker_epoch)
-            self.world.check("C4")
-            if 0 <= broker_epoch < (known or 0):
-                self.world.violated(
-                    "C4", f"{node()} knows broker {broker_id} by its epoch {known}, and let it stop in {broker_epoch}",
-                    node=node(),
-                )  # fmt: skip
-            # One whose session is over may not know it yet; what it wrote last was refused.
-            in_office = self.ensemble.controller == controller.broker_id
-            if not remaining and in_office and controller.epoch == self.ensemble.controller_epoch:
-                self.ensemble.shutdown_granted(broker_id)
-            return remaining
+    async def _around_controlled_shutdown(
+        self, original: Any, controller: Any, broker_id: int, broker_epoch: int
+    ) -> Any:
+        self.ensemble.asked_to_leave_ns[broker_id] = self.world.loop.now_ns
+        known = None if controller.reign is None else controller.reign.context.broker_epoch(broker_id)
+        remaining = await original(controller, broker_id, broker_epoch)
+        self.world.check("C4")
+        if 0 <= broker_epoch < (known or 0):
+            self.world.violated(
+                "C4", f"{node()} knows broker {broker_id} by its epoch {known}, and let it stop in {broker_epoch}",
+                node=node(),
+            )  # fmt: skip
+        # One whose session is over may not know it yet; what it wrote last was refused.
+        in_office = self.ensemble.controller == controller.broker_id
+        if not remaining and in_office and controller.epoch == self.ensemble.controller_epoch:
+            self.ensemble.shutdown_granted(broker_id)
+        return remaining
 
-        return controlled_shutdown
-
-    def _around_next_producer_id(self, original: Any) -> Any:
-        async def next_producer_id(ids: Any) -> int:
-            given: int = await original(ids)
-            self.world.check("C16")
-            if given in self._producer_ids:
-                self.world.violated(
-                    "C16", f"{node()} gave producer id {given}, as {self._producer_ids[given]} did before", node=node()
-                )
-            self._producer_ids[given] = node()
-            return given
-
-        return next_producer_id
+    async def _around_next_producer_id(self, original: Any, ids: Any) -> int:
+        given: int = await original(ids)
+        self.world.check("C16")
+        if given in self._producer_ids:
+            self.world.violated(
+                "C16", f"{node()} gave producer id {given}, as {self._producer_ids[given]} did before", node=node()
+            )
+        self._producer_ids[given] = node()
+        return given
 
     # R8
 
-    def _around_produce_response(self, original: Any) -> Any:
-        def response(broker: Any, request: Any, context: Any, told: Any) -> Any:
-            answer = original(broker, request, context, told)
-            if request.acks == 0:
-                self.world.check("R8")
-                failed = [
-                    f"{partition.index} {ErrorCode(partition.error_code).name}"
-                    for partition in told
-                    if partition.error_code
-                ]
-                if failed:
-                    self.world.violated(
-                        "R8",
-                        f"{node()} keeps the connection of a producer with acks=0 that failed: {failed}",
-                        node=node(),
-                    )
-            return answer
-
-        return response
+    def _around_produce_response(self, original: Any, broker: Any, request: Any, context: Any, told: Any) -> Any:
+        answer = original(broker, request, context, told)
+        if request.acks == 0:
+            self.world.check("R8")
+            failed = [
+                f"{partition.index} {ErrorCode(partition.error_code).name}"
+                for partition in told
+                if partition.error_code
+            ]
+            if failed:
+                self.world.violated(
+                    "R8",
+                    f"{node()} keeps the connection of a producer with acks=0 that failed: {failed}",
+                    node=node(),
+                )
+        return answer
 
     # R5
 
-    def _around_checkpoint(self, original: Any) -> Any:
+    def _around_checkpoint(self, original: Any, log_dirs: Any, offsets: Any) -> None:
         """A replica that exists stays in the checkpoint of high watermarks (KAFKA-769)."""
-
-        def checkpoint_high_watermarks(log_dirs: Any, offsets: Any) -> None:
-            names = self.world.nodes[node()].volume.names
-            before = {path: checkpointed(names, path, HIGH_WATERMARKS) for path in log_dirs.online_paths}
-            original(log_dirs, offsets)
-            self.world.check("R5")
-            for path, known in before.items():
-                there = {str(partition) for partition in log_dirs.logs_in(path)}
-                now = checkpointed(names, path, HIGH_WATERMARKS)
-                lost = [partition for partition in known if partition in there and partition not in now]
-                if lost and path in log_dirs.online_paths:
-                    self.world.violated(
-                        "R5", f"{node()} forgets the high watermarks of {lost} in {path}", lost[0], node()
-                    )
-
-        return checkpoint_high_watermarks
+        names = self.world.nodes[node()].volume.names
+        before = {path: checkpointed(names, path, HIGH_WATERMARKS) for path in log_dirs.online_paths}
+        original(log_dirs, offsets)
+        self.world.check("R5")
+        for path, known in before.items():
+            there = {str(partition) for partition in log_dirs.logs_in(path)}
+            now = checkpointed(names, path, HIGH_WATERMARKS)
+            lost = [partition for partition in known if partition in there and partition not in now]
+            if lost and path in log_dirs.online_paths:
+                self.world.violated("R5", f"{node()} forgets the high watermarks of {lost} in {path}", lost[0], node())
 
     # What is sent
 
-    def _around_send(self, original: Any) -> Any:
-        names: dict[int, str] = {}
-
-        def send_request_frame(connection: Any, correlation_id: int, parts: list[Any], *arguments: Any) -> None:
-            original(connection, correlation_id, parts, *arguments)
-            network, events = self.world.network, self.world.events
-            if network.replies_to_lose or events.awaited(RPC):
-                key = int.from_bytes(parts[0][_API_KEY_AT : _API_KEY_AT + 2], "big")
-                name = names.get(key)
-                if name is None:
-                    name = names[key] = request_class(ApiKey(key)).__name__.removesuffix("Request")
-                network.asked(connection.transport, name)
-                peer = connection.transport.peer
-                events.happened(RPC, name, node(), "" if peer is None else peer.owner.name)
-
-        return send_request_frame
+    def _around_send(
+        self, original: Any, connection: Any, correlation_id: int, parts: list[Any], *arguments: Any
+    ) -> None:
+        original(connection, correlation_id, parts, *arguments)
+        network, events = self.world.network, self.world.events
+        if network.replies_to_lose or events.awaited(RPC):
+            name = APIS[int.from_bytes(parts[0][_API_KEY_AT : _API_KEY_AT + 2], "big")].name
+            network.asked(connection.transport, name)
+            peer = connection.transport.peer
+            events.happened(RPC, name, node(), "" if peer is None else peer.owner.name)
 
     def look_at_groups(self) -> None:
         """L1: a generation begins without the members that send no SyncGroup within the rebalance timeout
@@ -264,58 +233,58 @@ class ClusterWatch:
 
     # G2, G3
 
-    def _around_join(self, original: Any) -> Any:
-        async def join(member: GroupMember) -> Joined:
-            asked_ns = self.world.loop.now_ns
-            joined: Joined = await original(member)
-            if asked_ns > self._died_ns.get(member.group, -1):  # else the answer may be of the group that is dead
-                self._joined(member, joined)
-            return joined
+    async def _around_join(self, original: Any, member: GroupMember) -> Joined:
+        asked_ns = self.world.loop.now_ns
+        joined: Joined = await original(member)
+        if asked_ns > self._died_ns.get(member.group, -1):  # else the answer may be of the group that is dead
+            self._joined(member, joined)
+        return joined
 
-        return join
+    def _around_maybe_die(self, original: Any, group: Group, *arguments: Any) -> Any:
+        tombstone = original(group, *arguments)
+        if group.state is DEAD:
+            # Nobody remembers it: the next group of the name counts its generations from one again.
+            self.history.generations.pop(group.group_id, None)
+            self._died_ns[group.group_id] = self.world.loop.now_ns
+            for key in [owned for owned in self.history.owners if owned[0] == group.group_id]:
+                del self.history.owners[key]
+        return tombstone
 
-    def _around_maybe_die(self, original: Any) -> Any:
-        def maybe_die(group: Group, *arguments: Any) -> Any:
-            tombstone = original(group, *arguments)
-            if group.state is DEAD:
-                # Nobody remembers it: the next group of the name counts its generations from one again.
-                self.history.generations.pop(group.group_id, None)
-                self._died_ns[group.group_id] = self.world.loop.now_ns
-                for key in [owned for owned in self.history.owners if owned[0] == group.group_id]:
-                    del self.history.owners[key]
-            return tombstone
-
-        return maybe_die
-
-    def _around_commit(self, original: Any) -> Any:
+    async def _around_commit(
+        self,
+        original: Any,
+        groups: GroupCoordinator,
+        group: str,
+        member: str,
+        instance: str | None,
+        generation: int,
+        offsets: Any,
+    ) -> Any:
         """G2: no commit of an earlier generation is accepted, as far as any member knows of a later one. G7: an
         acknowledged commit is known to the coordinator, and on all replicas in sync."""
+        latest = self.history.generations.get(group, -1)
+        before = {key: _committed(groups, group, key) for key in offsets}
+        outcome = await original(groups, group, member, instance, generation, offsets)
+        for key in [known for known, error in outcome.items() if error is ErrorCode.NONE]:
+            self._is_kept(groups, group, key, before.get(key))
+        self._is_of_the_latest(group, generation, latest, outcome)
+        return outcome
 
-        async def commit_offsets(
-            groups: GroupCoordinator, group: str, member: str, instance: str | None, generation: int, offsets: Any
-        ) -> Any:
-            latest = self.history.generations.get(group, -1)
-            before = {key: _committed(groups, group, key) for key in offsets}
-            outcome = await original(groups, group, member, instance, generation, offsets)
-            for key in [known for known, error in outcome.items() if error is ErrorCode.NONE]:
-                self._is_kept(groups, group, key, before.get(key))
-            self._is_of_the_latest(group, generation, latest, outcome)
-            return outcome
-
-        return commit_offsets
-
-    def _around_transactional_commit(self, original: Any) -> Any:
+    async def _around_transactional_commit(
+        self,
+        original: Any,
+        groups: GroupCoordinator,
+        group: str,
+        member: str,
+        instance: str | None,
+        generation: int,
+        *given: Any,
+    ) -> Any:
         """G2, for offsets that count when their transaction is committed."""
-
-        async def commit_transactional_offsets(
-            groups: GroupCoordinator, group: str, member: str, instance: str | None, generation: int, *given: Any
-        ) -> Any:
-            latest = self.history.generations.get(group, -1)
-            outcome = await original(groups, group, member, instance, generation, *given)
-            self._is_of_the_latest(group, generation, latest, outcome)
-            return outcome
-
-        return commit_transactional_offsets
+        latest = self.history.generations.get(group, -1)
+        outcome = await original(groups, group, member, instance, generation, *given)
+        self._is_of_the_latest(group, generation, latest, outcome)
+        return outcome
 
     def _is_of_the_latest(
         self, group: str, generation: int, latest: int, outcome: Mapping[TopicPartition, ErrorCode]

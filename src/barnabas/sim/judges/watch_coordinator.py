@@ -97,14 +97,13 @@ class ZnodeWatch:
             tree.watches.forget(SOMEBODY)
             self.world.violated("C19", f"a client that missed {zxid:#x} would not be told that it touched {untold[0]}")
 
-    def _around_set_watches(self, original: Any) -> Any:
-        def set_watches(tree: DataTree[Any], request: SetWatches, watcher: Any) -> Iterator[WatchEvent | None]:
-            if watcher != SOMEBODY:
-                self._are_as_they_were(request)
-            told: Iterator[WatchEvent | None] = original(tree, request, watcher)
-            return told
-
-        return set_watches
+    def _around_set_watches(
+        self, original: Any, tree: DataTree[Any], request: SetWatches, watcher: Any
+    ) -> Iterator[WatchEvent | None]:
+        if watcher != SOMEBODY:
+            self._are_as_they_were(request)
+        told: Iterator[WatchEvent | None] = original(tree, request, watcher)
+        return told
 
     def _are_as_they_were(self, request: SetWatches) -> None:
         """A client with a data watch has seen the znode; a client with an exists watch has not."""

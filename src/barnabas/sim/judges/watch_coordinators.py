@@ -171,22 +171,18 @@ class CoordinatorWatch:
         self._compare_offsets(node(), partition)
         self._look_at_names(node(), [partition])
 
-    def _around_join(self, original: Any) -> Any:
+    def _around_join(self, original: Any, group: Group, asked: Join, ticket: Ticket, now: Now) -> GroupDecision:
         """A member's protocols and subscription are what it sent in JoinGroup, unless it was refused."""
-
-        def join(group: Group, asked: Join, ticket: Ticket, now: Now) -> GroupDecision:
-            decided: GroupDecision = original(group, asked, ticket, now)
-            refused = any(of == ticket and answer.error is not ErrorCode.NONE for of, answer in decided.answers)
-            member = group.members.get(asked.member_id or asked.new_member_id)
-            self.world.check("G9")
-            if not refused and member is not None and member.protocols != asked.protocols:
-                self.world.violated(
-                    "G9", f"{node()} takes {member.member_id} into {group.group_id} with other protocols than it sent",
-                    node=node(),
-                )  # fmt: skip
-            return decided
-
-        return join
+        decided: GroupDecision = original(group, asked, ticket, now)
+        refused = any(of == ticket and answer.error is not ErrorCode.NONE for of, answer in decided.answers)
+        member = group.members.get(asked.member_id or asked.new_member_id)
+        self.world.check("G9")
+        if not refused and member is not None and member.protocols != asked.protocols:
+            self.world.violated(
+                "G9", f"{node()} takes {member.member_id} into {group.group_id} with other protocols than it sent",
+                node=node(),
+            )  # fmt: skip
+        return decided
 
     def _stored(self, before: GroupState, _: object, group: Group, write: Write, error: ErrorCode, *__: object) -> None:
         """A group takes the assignment that was written for its present generation."""
@@ -280,20 +276,19 @@ class CoordinatorWatch:
         """Whether the node, in that life, appends to the partition just now."""
         return bool(self._writing.get((name, number, kept_in)))
 
-    def _around_append(self, original: Any) -> Any:
-        async def append(log: ReplicatedLog, partition: TopicPartition, *arguments: Any, **named: Any) -> int:
-            key = node(), life(), str(partition)
-            self._writing[key] = self._writing.get(key, 0) + 1
-            try:
-                offset: int = await original(log, partition, *arguments, **named)
-            except KafkaError:
-                self._unwritten[key] = None
-                raise
-            finally:
-                self._writing[key] -= 1
-            return offset
-
-        return append
+    async def _around_append(
+        self, original: Any, log: ReplicatedLog, partition: TopicPartition, *arguments: Any, **named: Any
+    ) -> int:
+        key = node(), life(), str(partition)
+        self._writing[key] = self._writing.get(key, 0) + 1
+        try:
+            offset: int = await original(log, partition, *arguments, **named)
+        except KafkaError:
+            self._unwritten[key] = None
+            raise
+        finally:
+            self._writing[key] -= 1
+        return offset
 
     def _records(self, name: str, log: Log) -> Iterator[tuple[BatchHeader, LinkKind, bytes, bytes | None]]:
         with self.world.nodes[name].disk.as_it_is():
@@ -327,28 +322,21 @@ class CoordinatorWatch:
                     f"{sorted(right)} were added to it", node=node(),
                 )  # fmt: skip
 
-    def _around_complete(self, original: Any) -> Any:
+    def _around_complete(self, original: Any, machine: TransactionMachine, now_ms: int) -> TransactionMetadata:
         """A transaction is complete when it is over everywhere: no partition has it open, or could have it open again
         because no follower has its end marker."""
+        for partition in () if self.world.clocks_touched else machine.metadata.partitions:
+            self._is_over(machine.metadata, partition)
+        completed: TransactionMetadata = original(machine, now_ms)
+        return completed
 
-        def complete(machine: TransactionMachine, now_ms: int) -> TransactionMetadata:
-            for partition in () if self.world.clocks_touched else machine.metadata.partitions:
-                self._is_over(machine.metadata, partition)
-            completed: TransactionMetadata = original(machine, now_ms)
-            return completed
-
-        return complete
-
-    def _around_init_producer_id(self, original: Any) -> Any:
-        async def init_producer_id(
-            coordinator: TransactionCoordinator, transactional_id: str, *arguments: Any
-        ) -> ProducerIdAndEpoch:
-            given: ProducerIdAndEpoch = await original(coordinator, transactional_id, *arguments)
-            self.is_fenced(f"{TRANSACTION_STATE_TOPIC}-{coordinator.partition_for(transactional_id)}", transactional_id,
-                           given)  # fmt: skip
-            return given
-
-        return init_producer_id
+    async def _around_init_producer_id(
+        self, original: Any, coordinator: TransactionCoordinator, transactional_id: str, *arguments: Any
+    ) -> ProducerIdAndEpoch:
+        given: ProducerIdAndEpoch = await original(coordinator, transactional_id, *arguments)
+        self.is_fenced(f"{TRANSACTION_STATE_TOPIC}-{coordinator.partition_for(transactional_id)}", transactional_id,
+                       given)  # fmt: skip
+        return given
 
     def forgets(self, transactional_id: str) -> None:
         """A forgotten transactional id gets another producer id next time; its former producer can do nothing by the

@@ -106,19 +106,16 @@ class CopyWatch:
 
     # R15: what a kill amid a swap leaves
 
-    def _around_replace(self, original: Any) -> Any:
-        def replace_segments(log: Log, cleaned: Segment, replaced: list[Segment]) -> None:
-            swaps = self._swaps[log] = self._swaps.get(log, 0) + 1
-            self._amid = [] if self.logs.chain_of(log) is not None and swaps & (swaps - 1) == 0 else None
-            try:
-                original(log, cleaned, replaced)
-                amid = self._amid or []
-            finally:
-                self._amid = None
-            for files in amid:
-                self.ask_what_a_kill_leaves(log, files)
-
-        return replace_segments
+    def _around_replace(self, original: Any, log: Log, cleaned: Segment, replaced: list[Segment]) -> None:
+        swaps = self._swaps[log] = self._swaps.get(log, 0) + 1
+        self._amid = [] if self.logs.chain_of(log) is not None and swaps & (swaps - 1) == 0 else None
+        try:
+            original(log, cleaned, replaced)
+            amid = self._amid or []
+        finally:
+            self._amid = None
+        for files in amid:
+            self.ask_what_a_kill_leaves(log, files)
 
     def _renamed(self, _: object, segment: Segment, __: str, new: str) -> None:
         if self._amid is not None and new == SWAP_SUFFIX:

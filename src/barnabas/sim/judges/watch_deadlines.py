@@ -108,21 +108,18 @@ class DeadlineWatch:
                 world.violated("G8", f"{name} owes group {group.group_id} {what}, for {allowed_ms} ms", node=name)
                 owed[debt] = world.loop.now_ns
 
-    def _around_unloaded(self, original: Any) -> Any:
-        def unloaded(group: Group, now: Now) -> GroupDecision:
-            tickets = [ticket for each in group.members.values() for ticket in (each.join_ticket, each.sync_ticket)]
-            decided: GroupDecision = original(group, now)
-            answered = [ticket for ticket, _ in decided.answers]
-            self.world.check("G8")
-            left = [ticket for ticket in tickets if ticket is not None and ticket not in answered]
-            if left:
-                self.world.violated(
-                    "G8", f"{node()} coordinates group {group.group_id} no more, and leaves {len(left)} of its members "
-                    "without an answer", node=node(),
-                )  # fmt: skip
-            return decided
-
-        return unloaded
+    def _around_unloaded(self, original: Any, group: Group, now: Now) -> GroupDecision:
+        tickets = [ticket for each in group.members.values() for ticket in (each.join_ticket, each.sync_ticket)]
+        decided: GroupDecision = original(group, now)
+        answered = [ticket for ticket, _ in decided.answers]
+        self.world.check("G8")
+        left = [ticket for ticket in tickets if ticket is not None and ticket not in answered]
+        if left:
+            self.world.violated(
+                "G8", f"{node()} coordinates group {group.group_id} no more, and leaves {len(left)} of its members "
+                "without an answer", node=node(),
+            )  # fmt: skip
+        return decided
 
     def _settled(
         self, _: None, known: GroupOffsets, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: object
@@ -160,16 +157,13 @@ class DeadlineWatch:
 
     # T8
 
-    def _around_written(self, original: Any) -> Any:
-        def written(machine: TransactionMachine, metadata: TransactionMetadata) -> None:
-            before = machine.metadata.state
-            original(machine, metadata)
-            if metadata.state is not ONGOING:
-                self.open.pop(machine, None)
-            elif before is not ONGOING or machine not in self.open:
-                self.open[machine] = UnendedTransaction(node(), self.world.loop.now_ns)
-
-        return written
+    def _around_written(self, original: Any, machine: TransactionMachine, metadata: TransactionMetadata) -> None:
+        before = machine.metadata.state
+        original(machine, metadata)
+        if metadata.state is not ONGOING:
+            self.open.pop(machine, None)
+        elif before is not ONGOING or machine not in self.open:
+            self.open[machine] = UnendedTransaction(node(), self.world.loop.now_ns)
 
     def _added(
         self,

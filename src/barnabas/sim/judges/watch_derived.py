@@ -141,13 +141,10 @@ class DerivedWatch:
         probes.around(HighWatermarkCheckpoints, "write", self._around_high_watermarks)
         probes.around(ProducerStateManager, "remove_expired", self._around_remove_expired)
 
-    def _around_opening(self, original: Any) -> Any:
-        def opening(*arguments: Any, **named: Any) -> Generator[int, None, Log]:
-            log: Log = yield from original(*arguments, **named)
-            self._cut(None, log)
-            return log
-
-        return opening
+    def _around_opening(self, original: Any, *arguments: Any, **named: Any) -> Generator[int, None, Log]:
+        log: Log = yield from original(*arguments, **named)
+        self._cut(None, log)
+        return log
 
     def _cut(self, _: object, log: Log, *__: object, **___: object) -> None:
         """After a cut or a start, nothing that the log keeps goes beyond its end."""
@@ -228,15 +225,14 @@ class DerivedWatch:
             self._starts_written(None, log_dirs)
             self._recovery_points_written(None, log_dirs)
 
-    def _around_high_watermarks(self, original: Any) -> Any:
-        def write(checkpoints: HighWatermarkCheckpoints, partitions: Iterable[Partition]) -> None:
-            known = list(partitions)
-            names = self.world.nodes[node()].volume.names
-            before = {path: checkpointed(names, path, HIGH_WATERMARKS) for path in DIRECTORIES}
-            original(checkpoints, known)
-            self.high_watermarks_written(before, known)
-
-        return write
+    def _around_high_watermarks(
+        self, original: Any, checkpoints: HighWatermarkCheckpoints, partitions: Iterable[Partition]
+    ) -> None:
+        known = list(partitions)
+        names = self.world.nodes[node()].volume.names
+        before = {path: checkpointed(names, path, HIGH_WATERMARKS) for path in DIRECTORIES}
+        original(checkpoints, known)
+        self.high_watermarks_written(before, known)
 
     def high_watermarks_written(self, before: Mapping[str, Mapping[str, int]], partitions: Iterable[Partition]) -> None:
         """The checkpoint has each log's high watermark. For a log that the controller has not named yet it keeps the
@@ -257,37 +253,29 @@ class DerivedWatch:
                     log, self.logs.chains[log], f"it is committed to {right}, and {path} says {now[path].get(place)}"
                 )
 
-    def _around_replace_with_future(self, original: Any) -> Any:
+    def _around_replace_with_future(self, original: Any, log_dirs: LogDirs, partition: TopicPartition) -> Log:
         """When a replica moves to another directory its checkpoints move with it: a start would find it to begin where
         it did."""
+        begins = log_dirs.logs[partition].log_start_offset
+        names = self.world.nodes[node()].volume.names
+        log: Log = original(log_dirs, partition)
+        chain = self.logs.chain_of(log)
+        there = checkpointed(names, log.log_dir.path, LOG_START_OFFSETS).get(str(partition), 0)
+        found = max(there, log.segments[0].base_offset)
+        self.world.check("R27")
+        if chain is not None and found < begins:
+            self._wrong(
+                log, chain, f"it moves to {log.log_dir.path}, which says that it begins at {found}, not {begins}"
+            )
+        return log
 
-        def replace_with_future(log_dirs: LogDirs, partition: TopicPartition) -> Log:
-            begins = log_dirs.logs[partition].log_start_offset
-            names = self.world.nodes[node()].volume.names
-            log: Log = original(log_dirs, partition)
-            chain = self.logs.chain_of(log)
-            there = checkpointed(names, log.log_dir.path, LOG_START_OFFSETS).get(str(partition), 0)
-            found = max(there, log.segments[0].base_offset)
-            self.world.check("R27")
-            if chain is not None and found < begins:
-                self._wrong(
-                    log, chain, f"it moves to {log.log_dir.path}, which says that it begins at {found}, not {begins}"
-                )
-            return log
-
-        return replace_with_future
-
-    def _around_remove_expired(self, original: Any) -> Any:
+    def _around_remove_expired(self, original: Any, producers: ProducerStateManager, now_ms: int) -> None:
         """A producer is forgotten only when it was silent for long and has no open transaction."""
-
-        def remove_expired(producers: ProducerStateManager, now_ms: int) -> None:
-            before = len(producers.entries)
-            original(producers, now_ms)
-            if len(producers.entries) < before:
-                for log, chain in [each for each in self.logs.chains.items() if each[0].producers is producers]:
-                    self.look(log, chain)
-
-        return remove_expired
+        before = len(producers.entries)
+        original(producers, now_ms)
+        if len(producers.entries) < before:
+            for log, chain in [each for each in self.logs.chains.items() if each[0].producers is producers]:
+                self.look(log, chain)
 
     def _written_down(self, log_dirs: LogDirs, file: str) -> Iterator[tuple[Log, Chain, int]]:
         """The value for each log in a file that was just written, 0 where the file has none."""

@@ -36,25 +36,21 @@ class EpochWatch:
         probes.around(Connection, "send_nowait", self._around_send)
         probes.around(TransactionalProducer, "begin_transaction", self._around_begin)
 
-    def _around_send(self, original: Any) -> Any:
-        def send_nowait(connection: Connection, message: Any, *arguments: Any, **named: Any) -> asyncio.Future[Any]:
-            answer: asyncio.Future[Any] = original(connection, message, *arguments, **named)
-            epoch = _epoch_of(message)
-            if epoch is not None:
-                self.asked.setdefault(epoch, []).append((type(message).__name__, answer))
-            return answer
+    def _around_send(
+        self, original: Any, connection: Connection, message: Any, *arguments: Any, **named: Any
+    ) -> asyncio.Future[Any]:
+        answer: asyncio.Future[Any] = original(connection, message, *arguments, **named)
+        epoch = _epoch_of(message)
+        if epoch is not None:
+            self.asked.setdefault(epoch, []).append((type(message).__name__, answer))
+        return answer
 
-        return send_nowait
-
-    def _around_begin(self, original: Any) -> Any:
-        async def begin_transaction(producer: TransactionalProducer) -> None:
-            before = _in_use(producer)
-            await original(producer)
-            if before != _in_use(producer):
-                self.asked.pop(before, None)
-            self.begins(producer)
-
-        return begin_transaction
+    async def _around_begin(self, original: Any, producer: TransactionalProducer) -> None:
+        before = _in_use(producer)
+        await original(producer)
+        if before != _in_use(producer):
+            self.asked.pop(before, None)
+        self.begins(producer)
 
     def begins(self, producer: TransactionalProducer) -> None:
         self.world.check("T10")

@@ -38,18 +38,12 @@ class JoinWatch:
         probes.around(GroupCoordinator, "join", self._around_join)
         probes.around(GroupCoordinator, "sync", self._around_sync)
 
-    def _around_join(self, original: Any) -> Any:
-        async def join(groups: GroupCoordinator, group: str, join: Join) -> Any:
-            self._longest_ms[group] = max(join.rebalance_timeout_ms, self._longest_ms.get(group, 0))
-            return await self._noted(group, "join", original(groups, group, join))
+    async def _around_join(self, original: Any, groups: GroupCoordinator, group: str, join: Join) -> Any:
+        self._longest_ms[group] = max(join.rebalance_timeout_ms, self._longest_ms.get(group, 0))
+        return await self._noted(group, "join", original(groups, group, join))
 
-        return join
-
-    def _around_sync(self, original: Any) -> Any:
-        async def sync(groups: GroupCoordinator, group: str, sync: Any) -> Any:
-            return await self._noted(group, "sync", original(groups, group, sync))
-
-        return sync
+    async def _around_sync(self, original: Any, groups: GroupCoordinator, group: str, sync: Any) -> Any:
+        return await self._noted(group, "sync", original(groups, group, sync))
 
     async def _noted(self, group: str, what: str, story: Any) -> Any:
         waiting = UnansweredJoin(node(), life(), group, what, self.world.loop.now_ns)

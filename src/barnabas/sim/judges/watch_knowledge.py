@@ -49,20 +49,16 @@ class KnowledgeWatch:
 
     # C23
 
-    def _around_merged(self, original: Any) -> Any:
-        def merged(known: ClusterMetadata, newer: ClusterMetadata, asked: list[str] | None) -> ClusterMetadata:
-            result: ClusterMetadata = original(known, newer, asked)
-            self.goes_not_back(known.topics, {name: result.topics[name] for name in newer.topics})
-            return result
+    def _around_merged(
+        self, original: Any, known: ClusterMetadata, newer: ClusterMetadata, asked: list[str] | None
+    ) -> ClusterMetadata:
+        result: ClusterMetadata = original(known, newer, asked)
+        self.goes_not_back(known.topics, {name: result.topics[name] for name in newer.topics})
+        return result
 
-        return merged
-
-    def _around_take(self, original: Any) -> Any:
-        def take(cache: MetadataCache, update: MetadataUpdate) -> None:
-            original(cache, update)
-            self.goes_not_back(update.before.topics, update.image.topics)
-
-        return take
+    def _around_take(self, original: Any, cache: MetadataCache, update: MetadataUpdate) -> None:
+        original(cache, update)
+        self.goes_not_back(update.before.topics, update.image.topics)
 
     def goes_not_back(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
         """Compares topics as somebody knew them before and knows them now."""
@@ -87,20 +83,17 @@ class KnowledgeWatch:
 
     # G10
 
-    def _around_send(self, original: Any) -> Any:
-        def send(connection: Connection, message: Any, *arguments: Any, **named: Any) -> Any:
-            sending = original(connection, message, *arguments, **named)
-            if isinstance(message, FindCoordinatorRequest):
-                self._asks_who(message)
-            elif isinstance(message, _OF_GROUPS):
-                return self.asked(sending, connection, message.group_id)
-            elif isinstance(message, AddPartitionsToTxnRequest):
-                return self.asked(sending, connection, message.v3_and_below_transactional_id)
-            elif isinstance(message, _OF_TRANSACTIONS):
-                return self.asked(sending, connection, message.transactional_id)
-            return sending
-
-        return send
+    def _around_send(self, original: Any, connection: Connection, message: Any, *arguments: Any, **named: Any) -> Any:
+        sending = original(connection, message, *arguments, **named)
+        if isinstance(message, FindCoordinatorRequest):
+            self._asks_who(message)
+        elif isinstance(message, _OF_GROUPS):
+            return self.asked(sending, connection, message.group_id)
+        elif isinstance(message, AddPartitionsToTxnRequest):
+            return self.asked(sending, connection, message.v3_and_below_transactional_id)
+        elif isinstance(message, _OF_TRANSACTIONS):
+            return self.asked(sending, connection, message.transactional_id)
+        return sending
 
     def _asks_who(self, message: FindCoordinatorRequest) -> None:
         for key in message.coordinator_keys or [message.key]:

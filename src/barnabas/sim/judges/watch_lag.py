@@ -362,12 +362,9 @@ class LagWatch:
                 str(partition.topic_partition), node(),
             )  # fmt: skip
 
-    def _around_stir(self, original: Any) -> Any:
-        def stir(partition: Partition) -> Any:
-            self._rested(partition)
-            return original(partition)
-
-        return stir
+    def _around_stir(self, original: Any, partition: Partition) -> Any:
+        self._rested(partition)
+        return original(partition)
 
     def _rested(self, partition: Partition) -> None:
         """A follower that has everything and rests goes on fetching without being noted."""

@@ -47,16 +47,13 @@ class LeaderWatch:
         probes.after(Partition, "isr_altered", self._altered)
         probes.after(Partition, "maybe_shrink_isr", self._shrunk)
 
-    def _around_update_high_watermark(self, original: Any) -> Any:
-        def update_high_watermark(log: Log, high_watermark: int) -> Any:
-            before = log.high_watermark
-            result = original(log, high_watermark)
-            chain = self.logs.chain_of(log)
-            if chain is not None and log.high_watermark != before:
-                self._moved(log, chain, before)
-            return result
-
-        return update_high_watermark
+    def _around_update_high_watermark(self, original: Any, log: Log, high_watermark: int) -> Any:
+        before = log.high_watermark
+        result = original(log, high_watermark)
+        chain = self.logs.chain_of(log)
+        if chain is not None and log.high_watermark != before:
+            self._moved(log, chain, before)
+        return result
 
     def _moved(self, log: Log, chain: Chain, before: int) -> None:
         world, high = self.world, log.high_watermark
@@ -80,14 +77,11 @@ class LeaderWatch:
                     chain.partition, chain.node,
                 )  # fmt: skip
 
-    def _around_maybe_increment_high_watermark(self, original: Any) -> Any:
-        def maybe_increment_high_watermark(partition: Partition, now_ms: int) -> bool:
-            self._comes_to_lead(partition)
-            raised: bool = original(partition, now_ms)
-            self._high_watermark_raised(raised, partition, now_ms)
-            return raised
-
-        return maybe_increment_high_watermark
+    def _around_maybe_increment_high_watermark(self, original: Any, partition: Partition, now_ms: int) -> bool:
+        self._comes_to_lead(partition)
+        raised: bool = original(partition, now_ms)
+        self._high_watermark_raised(raised, partition, now_ms)
+        return raised
 
     def _high_watermark_raised(self, raised: bool, partition: Partition, now_ms: int) -> None:
         """A leader's high watermark rose: judges R4, R5 and R6; what lies below it is committed from now on."""
@@ -239,18 +233,15 @@ class LeaderWatch:
 
     # Leading and following
 
-    def _around_make_leader(self, original: Any) -> Any:
-        def make_leader(partition: Partition, state: Any, *arguments: Any) -> Any:
-            self._coming_to_lead = state, (partition.leader_epoch, partition.leader_id)
-            try:
-                result = original(partition, state, *arguments)
-                self._comes_to_lead(partition)
-            finally:  # a disk that failed keeps it from leading
-                self._coming_to_lead = None
-            self._ask_for_the_end(partition)
-            return result
-
-        return make_leader
+    def _around_make_leader(self, original: Any, partition: Partition, state: Any, *arguments: Any) -> Any:
+        self._coming_to_lead = state, (partition.leader_epoch, partition.leader_id)
+        try:
+            result = original(partition, state, *arguments)
+            self._comes_to_lead(partition)
+        finally:  # a disk that failed keeps it from leading
+            self._coming_to_lead = None
+        self._ask_for_the_end(partition)
+        return result
 
     def _comes_to_lead(self, partition: Partition) -> None:
         """Runs before the leader commits anything: what others wrote and it lacks may be lost from now on."""

@@ -149,17 +149,14 @@ class LogWatch:
         """The same for the cleaner, for any topic of that name."""
         return max((end for (name, _), end in self.cleaned.items() if name == partition), default=0)
 
-    def _around_replace(self, original: Any) -> Any:
-        def replace_segments(log: Log, cleaned: Any, replaced: list[Any]) -> None:
-            chain, segments = self.chain_of(log), log.segments
-            if chain is not None and replaced and replaced[-1] in segments[:-1]:
-                key = chain.partition, chain.topic_id
-                end = segments[segments.index(replaced[-1]) + 1].base_offset
-                self.cleaned[key] = max(end, self.cleaned.get(key, 0))
-            with self.under_way(chain, "swapping"):
-                original(log, cleaned, replaced)
-
-        return replace_segments
+    def _around_replace(self, original: Any, log: Log, cleaned: Any, replaced: list[Any]) -> None:
+        chain, segments = self.chain_of(log), log.segments
+        if chain is not None and replaced and replaced[-1] in segments[:-1]:
+            key = chain.partition, chain.topic_id
+            end = segments[segments.index(replaced[-1]) + 1].base_offset
+            self.cleaned[key] = max(end, self.cleaned.get(key, 0))
+        with self.under_way(chain, "swapping"):
+            original(log, cleaned, replaced)
 
     def start_of(self, chain: Chain) -> int:
         """Where the log begins, or will when the replica has heard what others deleted."""
@@ -199,13 +196,10 @@ class LogWatch:
         name."""
         return str(log.topic_id or "") if self.world.metadata_version.is_topic_ids_supported else ""
 
-    def _around_opening(self, original: Any) -> Any:
-        def opening(*arguments: Any, **named: Any) -> Generator[int, None, Log]:
-            log: Log = yield from original(*arguments, **named)
-            self._opened(log)
-            return log
-
-        return opening
+    def _around_opening(self, original: Any, *arguments: Any, **named: Any) -> Generator[int, None, Log]:
+        log: Log = yield from original(*arguments, **named)
+        self._opened(log)
+        return log
 
     def _opened(self, log: Log) -> None:
         """A future log counts from when it takes the other's place; of an unfinished move one copy goes."""
@@ -354,31 +348,28 @@ class LogWatch:
             )  # fmt: skip
             chain.ends.append(last + 1)
 
-    def _around_append_as_leader(self, original: Any) -> Any:
-        def append_as_leader(log: Log, records: Any, leader_epoch: int, **named: Any) -> Any:
-            end = log.log_end_offset
-            chain = self.chain_of(log)
-            said = youngest_by(memoryview(records))
-            try:
-                with self.under_way(chain):
-                    info = original(log, records, leader_epoch, **named)
-            except KafkaError as error:
-                if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and chain is not None:
-                    self.sequences.refused(chain, log, memoryview(records))
-                raise
-            if chain is not None and info.duplicate:
-                self.sequences.told_again(chain, memoryview(records), info.last_offset)
-            if chain is None or info.duplicate or log.log_end_offset == end:
-                return info
-            view = memoryview(records)
-            if len(view) < 61 or view[16] != 2 or int.from_bytes(view[:8], "big") != info.first_offset:
-                with self.world.nodes[chain.node].disk.as_it_is():
-                    view = memoryview(log.active_segment.file.pread(info.size, log.active_segment.size - info.size))
-            self._appended(log, chain, view, leader_epoch)
-            self.is_as_young_as_it_says(log, chain, info, said)
+    def _around_append_as_leader(self, original: Any, log: Log, records: Any, leader_epoch: int, **named: Any) -> Any:
+        end = log.log_end_offset
+        chain = self.chain_of(log)
+        said = youngest_by(memoryview(records))
+        try:
+            with self.under_way(chain):
+                info = original(log, records, leader_epoch, **named)
+        except KafkaError as error:
+            if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and chain is not None:
+                self.sequences.refused(chain, log, memoryview(records))
+            raise
+        if chain is not None and info.duplicate:
+            self.sequences.told_again(chain, memoryview(records), info.last_offset)
+        if chain is None or info.duplicate or log.log_end_offset == end:
             return info
-
-        return append_as_leader
+        view = memoryview(records)
+        if len(view) < 61 or view[16] != 2 or int.from_bytes(view[:8], "big") != info.first_offset:
+            with self.world.nodes[chain.node].disk.as_it_is():
+                view = memoryview(log.active_segment.file.pread(info.size, log.active_segment.size - info.size))
+        self._appended(log, chain, view, leader_epoch)
+        self.is_as_young_as_it_says(log, chain, info, said)
+        return info
 
     def is_as_young_as_it_says(self, log: Log, chain: Chain, info: AppendInfo, said_ms: int | None) -> None:
         """R22: a batch's header has its youngest record's timestamp; brokers need not believe a producer."""
@@ -424,45 +415,39 @@ class LogWatch:
                 f"{failed_ns / 1e9:.3f} s", chain.partition, chain.node,
             )  # fmt: skip
 
-    def _around_append_as_follower(self, original: Any) -> Any:
-        def append_as_follower(log: Log, records: Any, **named: Any) -> Any:
-            end = log.log_end_offset
-            chain = self.chain_of(log)
-            with self.under_way(chain):
-                info = original(log, records, **named)
-            if chain is not None and log.log_end_offset > end:
-                first = len(chain.links)
-                self._add(chain, memoryview(records))
-                self.world.check("R14")
-                base = chain.links[first].base if first < len(chain.links) else end
-                if base < end:
-                    self.world.violated(
-                        "R14", f"{chain.node} appended {base} to {chain.partition}, which ended at {end}",
-                        chain.partition, chain.node,
-                    )  # fmt: skip
-                for link in chain.links[first:]:
-                    self.sequences.follows(chain, link, judged=False)
-                self._dir_works(log, chain)
-            return info
+    def _around_append_as_follower(self, original: Any, log: Log, records: Any, **named: Any) -> Any:
+        end = log.log_end_offset
+        chain = self.chain_of(log)
+        with self.under_way(chain):
+            info = original(log, records, **named)
+        if chain is not None and log.log_end_offset > end:
+            first = len(chain.links)
+            self._add(chain, memoryview(records))
+            self.world.check("R14")
+            base = chain.links[first].base if first < len(chain.links) else end
+            if base < end:
+                self.world.violated(
+                    "R14", f"{chain.node} appended {base} to {chain.partition}, which ended at {end}",
+                    chain.partition, chain.node,
+                )  # fmt: skip
+            for link in chain.links[first:]:
+                self.sequences.follows(chain, link, judged=False)
+            self._dir_works(log, chain)
+        return info
 
-        return append_as_follower
-
-    def _around_partition_append(self, original: Any) -> Any:
-        def append_as_leader(partition: Partition, *arguments: Any, **named: Any) -> Any:
-            log = partition.log
-            end = -1 if log is None else log.log_end_offset
-            try:
-                return original(partition, *arguments, **named)
-            except KafkaError as error:
-                self.world.check("R8")
-                if log is not None and log.log_end_offset != end and error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
-                    self.world.violated(
-                        "R8", f"{node()} answered {error.code.name} and appended to {partition.topic_partition}",
-                        str(partition.topic_partition), node(),
-                    )  # fmt: skip
-                raise
-
-        return append_as_leader
+    def _around_partition_append(self, original: Any, partition: Partition, *arguments: Any, **named: Any) -> Any:
+        log = partition.log
+        end = -1 if log is None else log.log_end_offset
+        try:
+            return original(partition, *arguments, **named)
+        except KafkaError as error:
+            self.world.check("R8")
+            if log is not None and log.log_end_offset != end and error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+                self.world.violated(
+                    "R8", f"{node()} answered {error.code.name} and appended to {partition.topic_partition}",
+                    str(partition.topic_partition), node(),
+                )  # fmt: skip
+            raise
 
     def _appended_as_follower(self, _: object, partition: Partition, *__: object, **___: object) -> None:
         """R14: a follower appends only batches of leader epochs that it has been told of."""
@@ -479,18 +464,15 @@ class LogWatch:
 
     # Truncating, deleting
 
-    def _around_truncate(self, original: Any) -> Any:
-        def truncate_to(log: Log, target_offset: int, **named: Any) -> Any:
-            end = log.log_end_offset
-            chain = self.chain_of(log)
-            if chain is not None and target_offset < end:
-                self._nothing_committed_is_cut(chain, target_offset)
-            with self.under_way(chain, "truncating", target_offset):
-                result = original(log, target_offset, **named)
-            self._truncated(log, target_offset, end)
-            return result
-
-        return truncate_to
+    def _around_truncate(self, original: Any, log: Log, target_offset: int, **named: Any) -> Any:
+        end = log.log_end_offset
+        chain = self.chain_of(log)
+        if chain is not None and target_offset < end:
+            self._nothing_committed_is_cut(chain, target_offset)
+        with self.under_way(chain, "truncating", target_offset):
+            result = original(log, target_offset, **named)
+        self._truncated(log, target_offset, end)
+        return result
 
     def _truncated(self, log: Log, offset: int, end: int) -> None:
         chain = self.chain_of(log)
@@ -523,42 +505,36 @@ class LogWatch:
                 f"what lies below {committed.high} is committed", chain.partition, chain.node,
             )  # fmt: skip
 
-    def _around_truncate_fully(self, original: Any) -> Any:
-        def truncate_fully_and_start_at(log: Log, new_offset: int, **named: Any) -> Any:
-            end = log.log_end_offset
-            chain = self.chain_of(log)
-            with self.under_way(chain, "truncating", -1):
-                result = original(log, new_offset, **named)
-            if chain is not None:
-                chain.cut(-1)
-                chain.log_start = new_offset
-                self._offsets_in_order(log, chain)
-                self.world.trace.tell(
-                    chain.node, Happening.TRUNCATED, f"begins {chain.partition} anew at {new_offset}",
-                    partition=chain.partition, from_offset=end, to_offset=new_offset,
+    def _around_truncate_fully(self, original: Any, log: Log, new_offset: int, **named: Any) -> Any:
+        end = log.log_end_offset
+        chain = self.chain_of(log)
+        with self.under_way(chain, "truncating", -1):
+            result = original(log, new_offset, **named)
+        if chain is not None:
+            chain.cut(-1)
+            chain.log_start = new_offset
+            self._offsets_in_order(log, chain)
+            self.world.trace.tell(
+                chain.node, Happening.TRUNCATED, f"begins {chain.partition} anew at {new_offset}",
+                partition=chain.partition, from_offset=end, to_offset=new_offset,
+            )  # fmt: skip
+        return result
+
+    def _around_log_start(self, original: Any, log: Log, offset: int) -> Any:
+        before = log.log_start_offset
+        result = original(log, offset)
+        chain = self.chain_of(log)
+        if chain is not None:
+            chain.log_start = log.log_start_offset
+            key = chain.partition, chain.topic_id
+            self._deleted[key] = max(chain.log_start, self._deleted.get(key, 0))
+            self.world.check("R11")
+            if not before <= log.log_start_offset <= max(log.high_watermark, before) <= log.log_end_offset:
+                self.world.violated(
+                    "R11", f"{chain.partition} on {chain.node}: start {before} to {log.log_start_offset}, "
+                    f"high watermark {log.high_watermark}, end {log.log_end_offset}", chain.partition, chain.node,
                 )  # fmt: skip
-            return result
-
-        return truncate_fully_and_start_at
-
-    def _around_log_start(self, original: Any) -> Any:
-        def maybe_increment_log_start_offset(log: Log, offset: int) -> Any:
-            before = log.log_start_offset
-            result = original(log, offset)
-            chain = self.chain_of(log)
-            if chain is not None:
-                chain.log_start = log.log_start_offset
-                key = chain.partition, chain.topic_id
-                self._deleted[key] = max(chain.log_start, self._deleted.get(key, 0))
-                self.world.check("R11")
-                if not before <= log.log_start_offset <= max(log.high_watermark, before) <= log.log_end_offset:
-                    self.world.violated(
-                        "R11", f"{chain.partition} on {chain.node}: start {before} to {log.log_start_offset}, "
-                        f"high watermark {log.high_watermark}, end {log.log_end_offset}", chain.partition, chain.node,
-                    )  # fmt: skip
-            return result
-
-        return maybe_increment_log_start_offset
+        return result
 
     # At the end
 

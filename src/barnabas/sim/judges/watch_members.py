@@ -107,14 +107,13 @@ class MemberWatch:
 
     # G5
 
-    def _around_coordinated_join(self, original: Any) -> Any:
-        async def join(groups: GroupCoordinator, group: str, join: Join) -> JoinResult:
-            result: JoinResult = await original(groups, group, join)
-            if result.skip_assignment:
-                self._came_back[group] = result.generation_id, dict.fromkeys(self._partitions)
-            return result
-
-        return join
+    async def _around_coordinated_join(
+        self, original: Any, groups: GroupCoordinator, group: str, join: Join
+    ) -> JoinResult:
+        result: JoinResult = await original(groups, group, join)
+        if result.skip_assignment:
+            self._came_back[group] = result.generation_id, dict.fromkeys(self._partitions)
+        return result
 
     def leader_came_back(self, group: str, partition: str) -> bool:
         """Whether a static leader came back in the group's present generation, after the partition was created."""
@@ -127,22 +126,19 @@ class MemberWatch:
 
     # G3, G8
 
-    def _around_join(self, original: Any) -> Any:
-        async def join(member: GroupMember) -> Joined:
-            group = member.group
-            committed = {
-                partition: offset for (name, partition), (offset, _) in self.history.commits.items() if name == group
-            }
-            self._were_lost.pop(member, None)
-            is_lost = member.is_lost
-            joined: Joined = await original(member)
-            if is_lost:
-                self._were_lost[member] = None
-            self._members[group, member.member_id] = member
-            self._committed[group, member.member_id] = committed
-            return joined
-
-        return join
+    async def _around_join(self, original: Any, member: GroupMember) -> Joined:
+        group = member.group
+        committed = {
+            partition: offset for (name, partition), (offset, _) in self.history.commits.items() if name == group
+        }
+        self._were_lost.pop(member, None)
+        is_lost = member.is_lost
+        joined: Joined = await original(member)
+        if is_lost:
+            self._were_lost[member] = None
+        self._members[group, member.member_id] = member
+        self._committed[group, member.member_id] = committed
+        return joined
 
     def _look_at_members(self, name: str, broker: Broker) -> None:
         """No member believes that its session lasts longer than its coordinator does."""
@@ -166,21 +162,18 @@ class MemberWatch:
                         f"more, and {name} ends it in {known.session_deadline_ms - now_ms} ms", node=name,
                     )  # fmt: skip
 
-    def _around_tick(self, original: Any) -> Any:
-        def tick(group: Group, now: Now) -> Any:
-            members = [*group.members.values()]
-            late = [each for each in members if each.may_expire and each.session_deadline_ms <= now.ms]
-            self._waited_ms.update((each, now.ms) for each in members if _waits(each))
-            outcome = original(group, now)
-            for each in late:
-                if each.member_id not in group.members:
-                    self._session_ended(group, each.member_id, each.session_timeout_ms)
-            for each in members:
-                if each.member_id not in group.members and each.session_deadline_ms <= now.ms:
-                    self._was_over(group, each, now.ms)
-            return outcome
-
-        return tick
+    def _around_tick(self, original: Any, group: Group, now: Now) -> Any:
+        members = [*group.members.values()]
+        late = [each for each in members if each.may_expire and each.session_deadline_ms <= now.ms]
+        self._waited_ms.update((each, now.ms) for each in members if _waits(each))
+        outcome = original(group, now)
+        for each in late:
+            if each.member_id not in group.members:
+                self._session_ended(group, each.member_id, each.session_timeout_ms)
+        for each in members:
+            if each.member_id not in group.members and each.session_deadline_ms <= now.ms:
+                self._was_over(group, each, now.ms)
+        return outcome
 
     def _was_over(self, group: Group, member: Member, now_ms: int) -> None:
         waited_ms = self._waited_ms.get(member)
@@ -214,26 +207,25 @@ class MemberWatch:
     def _taken(self, _: None, member: GroupMember, joined: Joined) -> None:
         self._to_ask[member] = dict.fromkeys(joined.assignment if member in self._were_lost else ())
 
-    def _around_committed_offsets(self, original: Any) -> Any:
-        async def committed_offsets(
-            cluster: Asking[Any],
-            group: str,
-            partitions: Iterable[TopicPartition] | None,
-            *,
-            owner: object = None,
-            **named: Any,
-        ) -> Any:
-            if not isinstance(owner, GroupMember) or partitions is None:
-                return await original(cluster, group, partitions, owner=owner, **named)
-            wanted = list(partitions)
-            for each in wanted:
-                self._to_ask.get(owner, {}).pop(each, None)
-            before = self._about_to_count(group, wanted)
-            found = await original(cluster, group, wanted, owner=owner, **named)
-            self.are_stable(group, before, self._about_to_count(group, wanted))
-            return found
-
-        return committed_offsets
+    async def _around_committed_offsets(
+        self,
+        original: Any,
+        cluster: Asking[Any],
+        group: str,
+        partitions: Iterable[TopicPartition] | None,
+        *,
+        owner: object = None,
+        **named: Any,
+    ) -> Any:
+        if not isinstance(owner, GroupMember) or partitions is None:
+            return await original(cluster, group, partitions, owner=owner, **named)
+        wanted = list(partitions)
+        for each in wanted:
+            self._to_ask.get(owner, {}).pop(each, None)
+        before = self._about_to_count(group, wanted)
+        found = await original(cluster, group, wanted, owner=owner, **named)
+        self.are_stable(group, before, self._about_to_count(group, wanted))
+        return found
 
     def _about_to_count(self, group: str, partitions: Iterable[TopicPartition]) -> dict[Any, int]:
         """By coordinator, producer id and partition: the offsets of open transactions, where one broker alone
@@ -265,24 +257,23 @@ class MemberWatch:
                 f"transaction of producer {producer_id} has another one", str(each), node(),
             )  # fmt: skip
 
-    def _around_commit(self, original: Any) -> Any:
-        async def commit(
-            member: GroupMember,
-            offsets: Mapping[TopicPartition, int | CommittedOffset],
-            *,
-            timeout_ms: int | None = None,
-        ) -> None:
-            asked = {str(place): committed_offset(offset).offset for place, offset in offsets.items()}
-            self._asked_last[member] = asked
-            by_itself = node() in self.history.commit_by_themselves
-            if by_itself:
-                self.history.asks_to_commit(member.group, asked, self.world.loop.now_ns)
-            await original(member, offsets, timeout_ms=timeout_ms)
-            if by_itself:
-                self.history.has_committed(member.group, asked, self.world.loop.now_ns)
-            self._is_the_last(member, asked)
-
-        return commit
+    async def _around_commit(
+        self,
+        original: Any,
+        member: GroupMember,
+        offsets: Mapping[TopicPartition, int | CommittedOffset],
+        *,
+        timeout_ms: int | None = None,
+    ) -> None:
+        asked = {str(place): committed_offset(offset).offset for place, offset in offsets.items()}
+        self._asked_last[member] = asked
+        by_itself = node() in self.history.commit_by_themselves
+        if by_itself:
+            self.history.asks_to_commit(member.group, asked, self.world.loop.now_ns)
+        await original(member, offsets, timeout_ms=timeout_ms)
+        if by_itself:
+            self.history.has_committed(member.group, asked, self.world.loop.now_ns)
+        self._is_the_last(member, asked)
 
     def _is_the_last(self, member: GroupMember, asked: Mapping[str, int]) -> None:
         self.world.check("G4")

@@ -92,17 +92,14 @@ class OrderWatch:
     def _order(self, context: ControllerContext, broker_id: int, partition: TopicPartition) -> Order:
         return context.epoch, broker_id, context.broker_epoch(broker_id), partition
 
-    def _around_reassignment(self, original: Any) -> Any:
-        async def on_partition_reassignment(
-            moves: Reassignments, partition: TopicPartition, reassignment: ReplicaAssignment
-        ) -> None:
-            context = self._context()
-            before = [] if context is None else [*context.partition_replica_assignment(partition)]
-            await original(moves, partition, reassignment)
-            if context is not None and context is self._context():
-                self.none_keeps_it(context, partition, before)
-
-        return on_partition_reassignment
+    async def _around_reassignment(
+        self, original: Any, moves: Reassignments, partition: TopicPartition, reassignment: ReplicaAssignment
+    ) -> None:
+        context = self._context()
+        before = [] if context is None else [*context.partition_replica_assignment(partition)]
+        await original(moves, partition, reassignment)
+        if context is not None and context is self._context():
+            self.none_keeps_it(context, partition, before)
 
     def none_keeps_it(self, context: ControllerContext, partition: TopicPartition, before: list[int]) -> None:
         if context.epoch != self.ensemble.controller_epoch:

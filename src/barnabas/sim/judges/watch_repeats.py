@@ -74,25 +74,20 @@ class RepeatWatch:
             sentence = f"{node()} has granted the leader of {each} the ISR {proposed.isr}, and answers {told.name}"
             self.world.violated("C24", f"{sentence} when it asks again", str(each), node())
 
-    def _around_decision(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def decide(machine: TransactionMachine, *arguments: Any) -> Any:
-            decided = original(machine, *arguments)
-            self._remember(machine, decided, partial(original, machine, *arguments))
-            return decided
+    def _around_decision(self, original: Any, machine: TransactionMachine, *arguments: Any) -> Any:
+        decided = original(machine, *arguments)
+        self._remember(machine, decided, partial(original, machine, *arguments))
+        return decided
 
-        return decide
-
-    def _around_init(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _around_init(
+        self, original: Any, machine: TransactionMachine, timeout_ms: int, expected: Any, *arguments: Any
+    ) -> Any:
         """InitProducerId without an epoch takes the id over and gets another epoch each time. While a transaction is
         open it ends that, and gives out no epoch."""
-
-        def init_producer_id(machine: TransactionMachine, timeout_ms: int, expected: Any, *arguments: Any) -> Any:
-            decided = original(machine, timeout_ms, expected, *arguments)
-            if expected is not None and isinstance(decided, TransactionMetadata) and decided.state not in PREPARED:
-                self._remember(machine, decided, partial(original, machine, timeout_ms, expected, *arguments))
-            return decided
-
-        return init_producer_id
+        decided = original(machine, timeout_ms, expected, *arguments)
+        if expected is not None and isinstance(decided, TransactionMetadata) and decided.state not in PREPARED:
+            self._remember(machine, decided, partial(original, machine, timeout_ms, expected, *arguments))
+        return decided
 
     def _remember(self, machine: TransactionMachine, decided: Any, again: Callable[[], Any]) -> None:
         if isinstance(decided, TransactionMetadata):

@@ -30,23 +30,20 @@ class RetentionWatch:
         """How many segments a log had when it was last asked."""
         probes.around(Log, "delete_old_segments", self._around_delete_old_segments)
 
-    def _around_delete_old_segments(self, original: Any) -> Any:
-        def delete_old_segments(log: Log, *, now_ms: int) -> Any:
-            before = log.log_start_offset
-            chain = self.logs.chain_of(log)
-            if chain is not None and self._asked.get(log) != len(log.segments):
-                self._asked[log] = len(log.segments)
-                self.ask_what_stays(log, chain, now_ms)
-            segments = [(segment.base_offset, segment.size) for segment in log.segments]
-            with self.logs.under_way(chain, "deleting"):
-                deleted = original(log, now_ms=now_ms)
-            if chain is not None and log.log_start_offset > before:
-                self._retained(log, chain, before, segments, now_ms)
-            if chain is not None:
-                self._old_are_gone(log, chain, now_ms)
-            return deleted
-
-        return delete_old_segments
+    def _around_delete_old_segments(self, original: Any, log: Log, *, now_ms: int) -> Any:
+        before = log.log_start_offset
+        chain = self.logs.chain_of(log)
+        if chain is not None and self._asked.get(log) != len(log.segments):
+            self._asked[log] = len(log.segments)
+            self.ask_what_stays(log, chain, now_ms)
+        segments = [(segment.base_offset, segment.size) for segment in log.segments]
+        with self.logs.under_way(chain, "deleting"):
+            deleted = original(log, now_ms=now_ms)
+        if chain is not None and log.log_start_offset > before:
+            self._retained(log, chain, before, segments, now_ms)
+        if chain is not None:
+            self._old_are_gone(log, chain, now_ms)
+        return deleted
 
     def ask_what_stays(self, log: Log, chain: Chain, now_ms: int) -> None:
         """R17: if the first half of the log were deleted, and the size limit were what is left, nothing else would

@@ -63,13 +63,10 @@ class StableWatch:
             probes.after(Log, name, self._begun)
         probes.after(Log, "update_high_watermark", self._moved)
 
-    def _around_opening(self, original: Any) -> Any:
-        def opening(*arguments: Any, **named: Any) -> Generator[int, None, Log]:
-            log: Log = yield from original(*arguments, **named)
-            self._begun(None, log)
-            return log
-
-        return opening
+    def _around_opening(self, original: Any, *arguments: Any, **named: Any) -> Generator[int, None, Log]:
+        log: Log = yield from original(*arguments, **named)
+        self._begun(None, log)
+        return log
 
     def _begun(self, _: object, log: Log, *__: object, **___: object) -> None:
         """The log was opened or cut."""

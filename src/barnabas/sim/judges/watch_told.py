@@ -45,34 +45,31 @@ class ToldWatch:
         self.world = world
         self.ensemble = ensemble
         self._waiting: list[Asked] = []
-        probes.around(Admin, "alter_reassignments", self._around(self.of_moves, by_ruler=True))
-        probes.around(Admin, "elect_leaders", self._around(self.of_elections, by_ruler=True))
-        probes.around(Admin, "create_topics", self._around(self.of_new_topics))
-        probes.around(Admin, "delete_topics", self._around(self.of_deletions))
-        probes.around(Admin, "create_partitions", self._around(self.of_more_partitions))
+        probes.around(Admin, "alter_reassignments", partial(self._around, self.of_moves, True))
+        probes.around(Admin, "elect_leaders", partial(self._around, self.of_elections, True))
+        probes.around(Admin, "create_topics", partial(self._around, self.of_new_topics, False))
+        probes.around(Admin, "delete_topics", partial(self._around, self.of_deletions, False))
+        probes.around(Admin, "create_partitions", partial(self._around, self.of_more_partitions, False))
 
     def look(self) -> None:
         """Runs after each transaction."""
         for asked in self._waiting:
             asked.look()
 
-    def _around(self, facts: Callable[..., Mapping[Any, Facts]], *, by_ruler: bool = False) -> Any:
-        def wrap(original: Any) -> Any:
-            async def ask(admin: Admin, *said: Any, **named: Any) -> Any:
-                asked, ruler = Asked(facts(*said)), self._ruler()
-                self._waiting.append(asked)
-                try:
-                    outcomes = await original(admin, *said, **named)
-                finally:
-                    self._waiting.remove(asked)
-                asked.look()
-                if not by_ruler or (ruler is not None and ruler is self._ruler()):
-                    self.is_told(asked, outcomes)
-                return outcomes
-
-            return ask
-
-        return wrap
+    async def _around(
+        self, facts: Callable[..., Mapping[Any, Facts]], by_ruler: bool, original: Any, admin: Admin, *said: Any,
+        **named: Any,
+    ) -> Any:  # fmt: skip
+        asked, ruler = Asked(facts(*said)), self._ruler()
+        self._waiting.append(asked)
+        try:
+            outcomes = await original(admin, *said, **named)
+        finally:
+            self._waiting.remove(asked)
+        asked.look()
+        if not by_ruler or (ruler is not None and ruler is self._ruler()):
+            self.is_told(asked, outcomes)
+        return outcomes
 
     def is_told(self, asked: Asked, outcomes: Mapping[Any, KafkaError | None]) -> None:
         for key, error in outcomes.items():

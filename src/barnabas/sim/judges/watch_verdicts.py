@@ -81,24 +81,21 @@ class VerdictWatch:
     def _confirms(self, _: None, producers: ProducerStateManager, *__: object) -> None:
         self._confirmed[producers] = None
 
-    def _around_verify(self, original: Any) -> Any:
-        async def verify(
-            verification: TransactionVerification,
-            transactional_id: str,
-            producer_id: int,
-            producer_epoch: int,
-            first_sequences: Mapping[TopicPartition, int],
-            **named: Any,
-        ) -> Any:
-            errors = await original(
-                verification, transactional_id, producer_id, producer_epoch, first_sequences, **named
-            )
-            # What is confirmed is confirmed when all is answered, and nothing comes between that and this.
-            confirmed, self._confirmed = self._confirmed, {}
-            self._are_told(producer_id, producer_epoch, first_sequences, confirmed)
-            return errors
-
-        return verify
+    async def _around_verify(
+        self,
+        original: Any,
+        verification: TransactionVerification,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        first_sequences: Mapping[TopicPartition, int],
+        **named: Any,
+    ) -> Any:
+        errors = await original(verification, transactional_id, producer_id, producer_epoch, first_sequences, **named)
+        # What is confirmed is confirmed when all is answered, and nothing comes between that and this.
+        confirmed, self._confirmed = self._confirmed, {}
+        self._are_told(producer_id, producer_epoch, first_sequences, confirmed)
+        return errors
 
     def _are_told(
         self,

@@ -54,14 +54,13 @@ class WaitingWatch:
         probes.after(DelayedDeleteRecords, "try_complete", self._reckoned)
         probes.around(DelayedFetch, "on_expiration", self._around_expiration)
 
-    def _around_watch(self, original: Any) -> Any:
-        def watch(purgatory: Any, operation: DelayedOperation[Any], keys: Any, timeout_ms: float) -> None:
-            original(purgatory, operation, keys, timeout_ms)
-            if not operation.completed:
-                due_ns = self.world.loop.now_ns + round(timeout_ms * MS)
-                self.waiting[operation] = Waiter(node(), life(), due_ns)
-
-        return watch
+    def _around_watch(
+        self, original: Any, purgatory: Any, operation: DelayedOperation[Any], keys: Any, timeout_ms: float
+    ) -> None:
+        original(purgatory, operation, keys, timeout_ms)
+        if not operation.completed:
+            due_ns = self.world.loop.now_ns + round(timeout_ms * MS)
+            self.waiting[operation] = Waiter(node(), life(), due_ns)
 
     def _produces(self, _: None, operation: DelayedProduce, results: list[Appended], find: object) -> None:
         self._produced[operation] = results
@@ -69,15 +68,12 @@ class WaitingWatch:
     def _deletes(self, _: None, operation: DelayedDeleteRecords, results: list[DeletedRecords], find: object) -> None:
         self._deleted[operation] = results
 
-    def _around_expiration(self, original: Any) -> Any:
-        def on_expiration(operation: DelayedFetch) -> None:
-            broker = self.world.brokers.get(node())
-            if broker is not None and not broker.replicas.is_shutting_down:
-                for fetched in operation.fetched if operation.params.min_bytes <= 1 else ():
-                    self.waits_for_what_is_there(operation, fetched)
-            original(operation)
-
-        return on_expiration
+    def _around_expiration(self, original: Any, operation: DelayedFetch) -> None:
+        broker = self.world.brokers.get(node())
+        if broker is not None and not broker.replicas.is_shutting_down:
+            for fetched in operation.fetched if operation.params.min_bytes <= 1 else ():
+                self.waits_for_what_is_there(operation, fetched)
+        original(operation)
 
     def waits_for_what_is_there(self, operation: DelayedFetch, fetched: FetchedPartition) -> None:
         """A fetch that times out has waited in vain all the time: an append or a commit wakes a fetch."""

@@ -13,8 +13,6 @@ from typing import Any
 
 from barnabas.sim.world.loop import current_incarnation
 
-Around = Callable[..., Any]
-
 
 class Probes:
     """Wraps methods from `install` on until `remove`."""
@@ -22,18 +20,20 @@ class Probes:
     def __init__(self) -> None:
         self._originals: list[tuple[type | ModuleType, str, Any]] = []
 
-    def around(self, owner: type | ModuleType, name: str, wrap: Callable[[Around], Around]) -> None:
-        """Replaces the method or function where it is defined by the result of `wrap`; a classmethod is given bound to
-        `owner`."""
+    def around(self, owner: type | ModuleType, name: str, hook: Callable[..., Any]) -> None:
+        """Calls `hook(original, *arguments)` in place of the method or function, where that is defined; an original
+        that is a classmethod is given bound to `owner`."""
         homes = owner.__mro__ if isinstance(owner, type) else (owner,)
         home = next(base for base in homes if name in base.__dict__)
-        original = home.__dict__[name]
-        self._originals.append((home, name, original))
-        if isinstance(original, classmethod):
-            bound = getattr(owner, name)
-            setattr(home, name, staticmethod(wrap(bound)))
-        else:
-            setattr(home, name, wrap(original))
+        kept = home.__dict__[name]
+        self._originals.append((home, name, kept))
+        is_classmethod = isinstance(kept, classmethod)
+        original = getattr(owner, name) if is_classmethod else kept
+
+        def wrapped(*arguments: Any, **named: Any) -> Any:
+            return hook(original, *arguments, **named)
+
+        setattr(home, name, staticmethod(wrapped) if is_classmethod else wrapped)
 
     def instead(self, module: ModuleType, name: str, value: object) -> None:
         """Sets a module's constant to `value`."""
@@ -43,30 +43,24 @@ class Probes:
     def after(self, owner: type | ModuleType, name: str, told: Callable[..., None]) -> None:
         """Calls `told(result, instance, *arguments)` when the method has returned."""
 
-        def wrap(original: Around) -> Around:
-            def wrapped(*arguments: Any, **named: Any) -> Any:
-                result = original(*arguments, **named)
-                told(result, *arguments, **named)
-                return result
+        def hook(original: Any, *arguments: Any, **named: Any) -> Any:
+            result = original(*arguments, **named)
+            told(result, *arguments, **named)
+            return result
 
-            return wrapped
-
-        self.around(owner, name, wrap)
+        self.around(owner, name, hook)
 
     def across(self, owner: type, name: str, look: Callable[[Any], Any], told: Callable[..., None]) -> None:
         """As `after`, with the result of `look(instance)` from before the call in front: `told(before, result,
         instance, *arguments)`."""
 
-        def wrap(original: Around) -> Around:
-            def wrapped(instance: Any, *arguments: Any, **named: Any) -> Any:
-                before = look(instance)
-                result = original(instance, *arguments, **named)
-                told(before, result, instance, *arguments, **named)
-                return result
+        def hook(original: Any, instance: Any, *arguments: Any, **named: Any) -> Any:
+            before = look(instance)
+            result = original(instance, *arguments, **named)
+            told(before, result, instance, *arguments, **named)
+            return result
 
-            return wrapped
-
-        self.around(owner, name, wrap)
+        self.around(owner, name, hook)
 
     def remove(self) -> None:
         while self._originals:
