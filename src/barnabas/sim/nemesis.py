@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from functools import partial
+from typing import Any
 
 from barnabas.log.log_dirs import CLEAN_SHUTDOWN_FILE
 from barnabas.sim.clients.stranger import intrude, visit
 from barnabas.sim.judges.watch_sequences import EXPIRES
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.events import DISK, in_places
-from barnabas.sim.plans.plan import MS, Action, number_of
+from barnabas.sim.plans.plan import MS, Action
 from barnabas.sim.world.disk import Loss, covered_by_crc
 from barnabas.sim.world.loop import NS
 from barnabas.sim.world.network import Link
@@ -24,8 +25,6 @@ from barnabas.sim.world.trace import Happening
 from barnabas.sim.world.twin import start_twin
 from barnabas.sim.world.world import DATA, ZOOKEEPER, World, broker_name
 from barnabas.sim.world.zookeeper_faults import ZooKeeperFaults
-
-_SESSION_MS: Final = 6_000
 
 
 class Nemesis:
@@ -46,8 +45,8 @@ class Nemesis:
             "slow-cpu": self._slow_cpu,
             "partition": self._partition,
             "one-way": self._one_way,
-            "delay": self._delay,
-            "jitter": self._jitter,
+            "delay": partial(self._slow_links, "delay_ns", 100 * MS),
+            "jitter": partial(self._slow_links, "jitter_ns", 50 * MS),
             "reset": self._reset,
             "half-open": self._half_open,
             "slow-reader": self._slow_reader,
@@ -75,7 +74,7 @@ class Nemesis:
             return
         self._undo[action.number] = self.world.events.wait_for(
             str(event),
-            number_of(action, "nth", 1),
+            action.whole("nth", 1),
             lambda here, there: self._strike_at(action, {"here": here, "there": there}),
         )
 
@@ -101,7 +100,7 @@ class Nemesis:
             if action.duration_ns:
                 world.loop.call_later(action.duration_ns / NS, self.undo, action, context=world.context)
 
-        later_ms = number_of(action, "later_ms", 0)
+        later_ms = action.whole("later_ms", 0)
         if later_ms:
             waiting = world.loop.call_later(later_ms / 1000, strike, context=world.context)
             self._undo[action.number] = waiting.cancel
@@ -290,7 +289,7 @@ class Nemesis:
         process = self.world.nodes[self._node(action)].process
         if process is None:
             return None
-        process.stall(number_of(action, "lag_ns", 200 * MS), chance)
+        process.stall(action.whole("lag_ns", 200 * MS), chance)
 
         def undo() -> None:
             process.stall_ns = 0
@@ -350,48 +349,40 @@ class Nemesis:
 
         return undo_each
 
-    def _delay(self, action: Action, chance: Chance) -> Callable[[], None] | None:
-        delay_ns = number_of(action, "delay_ns", 100 * MS)
-        self.world.struck("delay")
+    def _slow_links(self, by: str, default_ns: int, action: Action, chance: Chance) -> Callable[[], None]:
+        """`by` is the attribute of each link that grows, and the argument that says by how much."""
+        more_ns = action.whole(by, default_ns)
+        self.world.struck(action.name)
         return self._each_link(
             action,
-            lambda link: setattr(link, "delay_ns", link.delay_ns + delay_ns),
-            lambda link: setattr(link, "delay_ns", max(0, link.delay_ns - delay_ns)),
+            lambda link: setattr(link, by, getattr(link, by) + more_ns),
+            lambda link: setattr(link, by, max(0, getattr(link, by) - more_ns)),
         )
 
-    def _jitter(self, action: Action, chance: Chance) -> Callable[[], None] | None:
-        jitter_ns = number_of(action, "jitter_ns", 50 * MS)
-        self.world.struck("jitter")
-        return self._each_link(
-            action,
-            lambda link: setattr(link, "jitter_ns", link.jitter_ns + jitter_ns),
-            lambda link: setattr(link, "jitter_ns", max(0, link.jitter_ns - jitter_ns)),
-        )
+    def _if_met(self, fault: str, met: Callable[[], int], undo: Callable[[], None]) -> Callable[[], None]:
+        """Undoes the fault, which counts if `met` is more by then than it is now."""
+        before = met()
 
-    def _fragment(self, action: Action, chance: Chance) -> Callable[[], None] | None:
-        network, before = self.world.network, self.world.network.fragments
+        def undo_and_count() -> None:
+            undo()
+            self.world.struck(fault, min(1, met() - before))
+
+        return undo_and_count
+
+    def _fragment(self, action: Action, chance: Chance) -> Callable[[], None]:
         heal = self._each_link(
             action, lambda link: setattr(link, "fragment", True), lambda link: setattr(link, "fragment", False)
         )
+        return self._if_met("fragment", lambda: self.world.network.fragments, heal)
 
-        def undo() -> None:
-            heal()
-            self.world.struck("fragment", min(1, network.fragments - before))
-
-        return undo
-
-    def _refuse(self, action: Action, chance: Chance) -> Callable[[], None] | None:
-        network, before = self.world.network, self.world.network.refused
+    def _refuse(self, action: Action, chance: Chance) -> Callable[[], None]:
+        network = self.world.network
         heal = self._each_link(
             action, lambda link: setattr(link, "refuses", True), lambda link: setattr(link, "refuses", False)
         )
+        undo = self._if_met("refuse", lambda: network.refused, heal)
         for source, target in self._links(action):
             network.reset_between(source, target)
-
-        def undo() -> None:
-            heal()
-            self.world.struck("refuse", min(1, network.refused - before))
-
         return undo
 
     def _reset(self, action: Action, chance: Chance) -> None:
@@ -414,7 +405,7 @@ class Nemesis:
         links = self._links(action)
         network = self.world.network
         on = [True]
-        wave_ns = max(MS, number_of(action, "wave_ns", 300 * MS))
+        wave_ns = max(MS, action.whole("wave_ns", 300 * MS))
 
         async def waves() -> None:
             clogged = False
@@ -434,7 +425,7 @@ class Nemesis:
         node, api = self._node(action), str(action.arguments.get("api", ""))
         network, before = self.world.network, self.world.network.lost_replies
         armed = network.replies_to_lose
-        armed[node, api] = number_of(action, "count", 1)
+        armed[node, api] = action.whole("count", 1)
 
         def undo() -> None:
             armed.pop((node, api), None)
@@ -445,7 +436,7 @@ class Nemesis:
     def _bit_flip(self, action: Action, chance: Chance) -> Callable[[], None] | None:
         network, before = self.world.network, self.world.network.flipped
         links = self._links(action)
-        network.flips.update(dict.fromkeys(links, number_of(action, "count", 1)))
+        network.flips.update(dict.fromkeys(links, action.whole("count", 1)))
 
         def undo() -> None:
             for link in links:
@@ -466,11 +457,11 @@ class Nemesis:
         if name == "eio-read":
             faults.read_fails = True
         elif name == "eio-write":
-            faults.writes_left = number_of(action, "after", 0)
+            faults.writes_left = action.whole("after", 0)
         elif name == "eio-fsync":
             faults.fsync_failures = 1
         elif name == "slow-fsync":
-            faults.fsync_takes_ns = number_of(action, "takes_ns", 500 * MS)
+            faults.fsync_takes_ns = action.whole("takes_ns", 500 * MS)
         else:
             faults.gone = True
 
@@ -487,7 +478,7 @@ class Nemesis:
         if node is None or node.name == ZOOKEEPER:
             return None
         volume, before = node.volume, node.volume.refused_writes
-        volume.free = number_of(action, "free", 0)
+        volume.free = action.whole("free", 0)
 
         def undo() -> None:
             volume.free, volume.overflowed = None, False
@@ -538,7 +529,7 @@ class Nemesis:
     # Clocks
 
     def _clock_jump(self, action: Action, chance: Chance) -> Callable[[], None] | None:
-        clock, by_ms = self.world.nodes[self._node(action)].clock, number_of(action, "by_ms", 60_000)
+        clock, by_ms = self.world.nodes[self._node(action)].clock, action.whole("by_ms", 60_000)
         self.world.clocks_touched[self._node(action)] = None
         clock.skew_ms += by_ms
         self.world.struck("clock-jump")
@@ -551,6 +542,6 @@ class Nemesis:
     def _clock_drift(self, action: Action, chance: Chance) -> Callable[[], None] | None:
         clock = self.world.nodes[self._node(action)].clock
         self.world.clocks_touched[self._node(action)] = None
-        clock.drift(number_of(action, "parts_per_million", 10_000))
+        clock.drift(action.whole("parts_per_million", 10_000))
         self.world.struck("clock-drift")
         return lambda: clock.drift(0)

@@ -138,7 +138,7 @@ class Workload:
         def strike(here: str, there: str) -> None:
             self.world.loop.call_soon(self._begin, action, context=self.world.context)
 
-        self._waiting.append(self.world.events.wait_for(str(event), _number(action, "nth", 1), strike))
+        self._waiting.append(self.world.events.wait_for(str(event), action.whole("nth", 1), strike))
 
     def heal(self) -> None:
         self.healed_ns = self.world.loop.now_ns
@@ -285,13 +285,13 @@ class Workload:
         client, group = str(action.arguments["client"]), str(action.arguments["group"])
         loop = self.world.loop
         topics = [str(action.arguments[each]) for each in ("topic", "also") if each in action.arguments]
-        also_ns = loop.now_ns + (_number(action, "also_ms", 0) * MS if len(topics) > 1 else 0)
+        also_ns = loop.now_ns + (action.whole("also_ms", 0) * MS if len(topics) > 1 else 0)
         stays = bool(action.arguments.get("stays")) or not action.duration_ns
         ends_ns = 1 << 62 if stays else loop.now_ns + action.duration_ns
         assignors = str(action.arguments.get("assignors", RANGE)).split()
         instance = client if action.arguments.get("static") else None
-        session_ms = _number(action, "session_timeout_ms", 6_000)
-        auto_commit_ms = _number(action, "auto_commit_ms", 0) or None
+        session_ms = action.whole("session_timeout_ms", 6_000)
+        auto_commit_ms = action.whole("auto_commit_ms", 0) or None
         if auto_commit_ms is not None:
             self.history.commit_by_themselves[client] = None
 
@@ -300,7 +300,7 @@ class Workload:
                 # A join is waited for as long as a poll, also at a coordinator that lost power and cannot say so.
                 consumer = AgedConsumer(
                     cluster, group=group, max_wait_ms=300, session_timeout_ms=session_ms,
-                    max_poll_interval_ms=_number(action, "rebalance_timeout_ms", 20_000),
+                    max_poll_interval_ms=action.whole("rebalance_timeout_ms", 20_000),
                     heartbeat_interval_ms=min(3_000, session_ms // 3), assignors=assignors,
                     group_instance_id=instance, metadata_max_age_ms=METADATA_MAX_AGE_MS,
                     auto_commit_interval_ms=auto_commit_ms,
@@ -397,13 +397,13 @@ class Workload:
             if (version := action.arguments.get("version")) is not None:
                 self.world.own_config[name] = {PROTOCOL: str(version)}
             self.world.start(name)
-            await asyncio.sleep(_number(action, "pause_ns", 2_000_000_000) / 1e9)
+            await asyncio.sleep(action.whole("pause_ns", 2_000_000_000) / 1e9)
 
     async def create_topic(self, admin: Admin, action: Action) -> str:
         said = action.arguments
         configs = {key: str(value) for key, value in said.items() if "." in key}
-        name, partitions = str(said["topic"]), _number(action, "partitions", 1)
-        topic = NewTopic(name, partitions, _number(action, "replication_factor", 3), configs=configs)
+        name, partitions = str(said["topic"]), action.whole("partitions", 1)
+        topic = NewTopic(name, partitions, action.whole("replication_factor", 3), configs=configs)
         by_hand = said.get("replicas")
         if isinstance(by_hand, list):
             replicas = [int(replica) for replica in by_hand]
@@ -430,7 +430,7 @@ class Workload:
         return f"{deleted}, {created}"
 
     async def add_partitions(self, admin: Admin, action: Action) -> str:
-        return _said(await admin.create_partitions({str(action.arguments["topic"]): _number(action, "partitions", 2)}))
+        return _said(await admin.create_partitions({str(action.arguments["topic"]): action.whole("partitions", 2)}))
 
     async def reassign(self, admin: Admin, action: Action) -> str:
         replicas = action.arguments["replicas"]
@@ -457,13 +457,13 @@ class Workload:
 
     async def look_up(self, admin: Admin, action: Action) -> str:
         each = _partition(action)
-        timestamp = max(0, admin.cluster.runtime.clock.now_ms() - _number(action, "back_ms", 1_000))
+        timestamp = max(0, admin.cluster.runtime.clock.now_ms() - action.whole("back_ms", 1_000))
         return f"{each}@{(await admin.cluster.list_offsets({each: timestamp}))[each].offset}"
 
     async def move_replica(self, admin: Admin, action: Action) -> str:
         return _said(
             await admin.alter_replica_log_dirs(
-                _number(action, "broker", 0), {_partition(action): str(action.arguments["path"])}
+                action.whole("broker", 0), {_partition(action): str(action.arguments["path"])}
             )
         )
 
@@ -499,13 +499,7 @@ _ADMINISTRATION: Final[dict[str, Callable[[Workload, Admin, Action], Coroutine[A
 
 
 def _partition(action: Action) -> TopicPartition:
-    return TopicPartition(str(action.arguments["topic"]), _number(action, "partition", 0))
-
-
-def _number(action: Action, name: str, default: int) -> int:
-    value = action.arguments.get(name, default)
-    assert isinstance(value, int | float)
-    return int(value)
+    return TopicPartition(str(action.arguments["topic"]), action.whole("partition", 0))
 
 
 def _said(outcomes: Any) -> str:

@@ -11,7 +11,7 @@ from barnabas.client.cluster import ClusterClient
 from barnabas.model.ids import TopicPartition
 from barnabas.runtime.doors import Runtime
 from barnabas.sim.clients.keeper import connected
-from barnabas.sim.plans.plan import Action, number_of
+from barnabas.sim.plans.plan import Action
 from barnabas.sim.world.world import World
 from barnabas.zk.client.client import ZooKeeperClient
 from barnabas.zk.kafka.zk_client import KafkaZkClient
@@ -37,7 +37,7 @@ async def legacy_reassign(workload: Workload, admin: Admin, action: Action) -> s
     said = action.arguments
     also = said.get("also", [])
     assert isinstance(also, list)
-    names = [f"{said['topic']}-{number_of(action, 'partition', 0)}", *map(str, also)]
+    names = [f"{said['topic']}-{action.whole('partition', 0)}", *map(str, also)]
     asked = [{**_of_partition(name), "replicas": said["replicas"]} for name in names]
     return await _ask_by_znode(workload.world, admin.cluster.runtime, ReassignPartitionsZNode.path, asked)
 

@@ -85,13 +85,6 @@ class Action:
         return f"{self.at_ns / MS:>9.1f} ms  {self.name} {said}".rstrip() + lasts
 
 
-def number_of(action: Action, name: str, default: int) -> int:
-    """An argument of `action`, or its default."""
-    value = action.arguments.get(name, default)
-    assert isinstance(value, int | float)
-    return int(value)
-
-
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
     """A topic that exists before the first action."""
@@ -153,6 +146,14 @@ class Plan:
 
     def with_actions(self, actions: tuple[Action, ...]) -> Plan:
         return replace(self, actions=actions)
+
+    def changed(self, is_meant: Callable[[Action], bool], more: Callable[[], Mapping[str, Argument]]) -> Plan:
+        """Gives arguments to each action that is meant, whatever it had."""
+        actions = (
+            replace(action, arguments={**action.arguments, **more()}) if is_meant(action) else action
+            for action in self.actions
+        )
+        return replace(self, actions=tuple(actions))
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -236,7 +237,12 @@ def in_time(plan: Plan, more: list[Step]) -> list[Step]:
 
 def within(plan: Plan, more: list[Step]) -> list[Step]:
     """The actions that begin before the plan ends, none of which lasts beyond it."""
-    return [(at, name, said, min(lasts, plan.length_ns - at)) for at, name, said, lasts in in_time(plan, more)]
+    return cut(plan, in_time(plan, more))
+
+
+def cut(plan: Plan, more: list[Step]) -> list[Step]:
+    """None of the actions lasts beyond the plan."""
+    return [(at, name, said, min(lasts, plan.length_ns - at)) for at, name, said, lasts in more]
 
 
 def with_arguments(plan: Plan, name: str, more: Callable[[], Mapping[str, Argument]]) -> Plan:

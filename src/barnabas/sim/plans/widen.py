@@ -273,13 +273,7 @@ def _members(plan: Plan, chance: Chance) -> Plan:
 
     plan = with_arguments(plan, "group", of_member)
     # A member that is there at the end stays until all has healed and is read.
-    actions = (
-        replace(action, arguments={**action.arguments, "stays": True})
-        if action.name == "group" and action.until_ns >= plan.length_ns
-        else action
-        for action in plan.actions
-    )
-    return replace(plan, actions=tuple(actions))
+    return plan.changed(lambda each: each.name == "group" and each.until_ns >= plan.length_ns, lambda: {"stays": True})
 
 
 def _wanderers(plan: Plan, chance: Chance) -> Plan:
@@ -385,13 +379,9 @@ def _forgetful(plan: Plan, chance: Chance) -> Plan:
     topic = chance.one_of([drawn.name for drawn in plan.topics if drawn.name != RESULTS])
     sleeper = {"client": "sleeper", "topic": topic, "records": 40, **nap}
     plan = with_actions(plan, [(chance.whole(0, plan.length_ns // 3), "transact", sleeper, plan.length_ns)])
-    actions = (
-        replace(action, arguments={**action.arguments, "delivery_timeout_ms": chance.whole(1_000, 4_000)})
-        if action.name in ("produce", "transact", "work")
-        else action
-        for action in plan.actions
-    )
-    return replace(plan, actions=tuple(actions), config={**plan.config, **config})
+    writes = ("produce", "transact", "work")
+    plan = plan.changed(lambda each: each.name in writes, lambda: {"delivery_timeout_ms": chance.whole(1_000, 4_000)})
+    return replace(plan, config={**plan.config, **config})
 
 
 def _silent_members(plan: Plan, chance: Chance) -> Plan:

@@ -74,11 +74,7 @@ def begin_anew(plan: Plan, chance: Chance) -> Plan:
     if not known or not chance.happens(0.3):
         return plan
     old, sequence = chance.one_of(known), SEQUENCE_MAX - chance.whole(1, 15)
-    actions = (
-        replace(each, arguments={**each.arguments, "sequence": sequence}) if each is old else each
-        for each in plan.actions
-    )
-    return replace(plan, actions=tuple(actions))
+    return plan.changed(lambda each: each is old, lambda: {"sequence": sequence})
 
 
 def slowly_flushed(plan: Plan, chance: Chance) -> Plan:

@@ -11,18 +11,7 @@ from typing import Any, Final
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.events import RPC
-from barnabas.sim.plans.plan import (
-    MS,
-    RESULTS,
-    SECOND,
-    Action,
-    Argument,
-    Plan,
-    Step,
-    TopicPlan,
-    with_actions,
-    within,
-)
+from barnabas.sim.plans.plan import MS, RESULTS, SECOND, Action, Argument, Plan, Step, TopicPlan, with_actions, within
 from barnabas.sim.plans.widen_dense import PASSING, deleted_under_transactions
 
 _FORGETFUL: Final = "producer.id.expiration.check.interval.ms"
@@ -130,9 +119,7 @@ def overtaken(plan: Plan, chance: Chance) -> Plan:
         return plan
     impatient: dict[str, Argument] = {"delivery_timeout_ms": chance.whole(800, 2_500), "request_timeout_ms": 500}
     late = chance.one_of(tellers)
-    actions = (
-        replace(each, arguments={**each.arguments, **impatient}) if each is late else each for each in plan.actions
-    )
+    plan = plan.changed(lambda each: each is late, lambda: impatient)
     name = str(late.arguments["client"])
     kept_in = plan.kept_in(TRANSACTION_STATE_TOPIC, str(late.arguments.get("transactional_id", name)))
     written = [place for place in plan.partition_names if place.startswith(f"{late.arguments['topic']}-")]
@@ -141,7 +128,7 @@ def overtaken(plan: Plan, chance: Chance) -> Plan:
         place = chance.one_of([kept_in, *written, chance.one_of(written)]) if written else kept_in
         said: dict[str, Any] = {"links": [f"{name}>leader:{place}"], "delay_ns": chance.whole(700, 4_000) * MS}
         more.append((chance.whole(SECOND, plan.length_ns - 3 * SECOND), "delay", said, chance.whole(300, 2_500) * MS))
-    return with_actions(replace(plan, actions=tuple(actions)), within(plan, more))
+    return with_actions(plan, within(plan, more))
 
 
 def ended_elsewhere(plan: Plan, chance: Chance) -> Plan:
@@ -182,9 +169,8 @@ def out_of_time(plan: Plan, chance: Chance) -> Plan:
     timeout_ms = chance.whole(500, 1_500)
     said: dict[str, Argument] = {"transaction_timeout_ms": timeout_ms}
     said["dawdle_ms"] = chance.whole(timeout_ms // 4, timeout_ms)
-    actions = (replace(each, arguments={**each.arguments, **said}) if each is late else each for each in plan.actions)
-    config = {**plan.config, _SWEEP: str(chance.whole(50, 400))}
-    return replace(plan, actions=tuple(actions), config=config)
+    plan = plan.changed(lambda each: each is late, lambda: said)
+    return replace(plan, config={**plan.config, _SWEEP: str(chance.whole(50, 400))})
 
 
 def too_large(plan: Plan, chance: Chance) -> Plan:

@@ -8,7 +8,18 @@ from typing import Any, Final
 
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.events import DISK, RPC
-from barnabas.sim.plans.plan import MS, SECOND, Action, Argument, Plan, Step, TopicPlan, with_actions, with_arguments
+from barnabas.sim.plans.plan import (
+    MS,
+    SECOND,
+    Action,
+    Argument,
+    Plan,
+    Step,
+    TopicPlan,
+    cut,
+    with_actions,
+    with_arguments,
+)
 
 PASSING: Final = "passing"
 """A topic that is deleted under the transactions that write to it."""
@@ -23,15 +34,7 @@ def crowded(plan: Plan, chance: Chance) -> Plan:
     """Clients write in transactions all the time."""
     if plan.profile != "TXN":
         return plan
-
-    def often() -> dict[str, Argument]:
-        return {"records": chance.whole(80, 200)}
-
-    actions = tuple(
-        replace(action, arguments={**action.arguments, **often()}) if action.name == "transact" else action
-        for action in plan.actions
-    )
-    return replace(plan, actions=actions)
+    return plan.changed(lambda each: each.name == "transact", lambda: {"records": chance.whole(80, 200)})
 
 
 def passing(plan: Plan, chance: Chance) -> Plan:
@@ -72,7 +75,7 @@ def succeeded(plan: Plan, chance: Chance) -> Plan:
         elif chance.happens(0.5) and not _forgets(plan):
             more.append((at_ns - 100 * MS, "pause", {"node": name}, chance.whole(300, 9_000) * MS))
         more.append((at_ns, "transact", said, chance.whole(500, 3_000) * MS))
-    return with_actions(plan, _cut(plan, more))
+    return with_actions(plan, cut(plan, more))
 
 
 def clients_die(plan: Plan, chance: Chance) -> Plan:
@@ -85,7 +88,7 @@ def clients_die(plan: Plan, chance: Chance) -> Plan:
     for _ in range(chance.whole(1, 4)):
         at_ns, lasts_ns = chance.whole(SECOND, plan.length_ns), chance.whole(10, 3_000) * MS
         more.append((at_ns, "kill", {"node": chance.one_of(names)}, lasts_ns))
-    return with_actions(plan, _cut(plan, more))
+    return with_actions(plan, cut(plan, more))
 
 
 def late_senders(plan: Plan, chance: Chance) -> Plan:
@@ -95,10 +98,7 @@ def late_senders(plan: Plan, chance: Chance) -> Plan:
         return plan
     late = chance.one_of(tellers)
     impatient = {"delivery_timeout_ms": chance.whole(1_000, 3_000), "request_timeout_ms": 500}
-    actions = tuple(
-        replace(action, arguments={**action.arguments, **impatient}) if action is late else action
-        for action in plan.actions
-    )
+    plan = plan.changed(lambda each: each is late, lambda: impatient)
     topic = next(topic for topic in plan.topics if topic.name == late.arguments["topic"])
     more: list[Step] = []
     for _ in range(chance.whole(1, 4)):
@@ -106,7 +106,7 @@ def late_senders(plan: Plan, chance: Chance) -> Plan:
         said: dict[str, Any] = {"links": [link], "delay_ns": chance.whole(3_000, 8_000) * MS}
         at_ns = chance.whole(SECOND, plan.length_ns - 3 * SECOND)
         more.append((at_ns, "delay", said, chance.whole(3_000, 8_000) * MS))
-    return with_actions(replace(plan, actions=actions), _cut(plan, more))
+    return with_actions(plan, cut(plan, more))
 
 
 def two_gone(plan: Plan, chance: Chance) -> Plan:
@@ -119,7 +119,7 @@ def two_gone(plan: Plan, chance: Chance) -> Plan:
         for number in range(3)
         if number != stays
     ]
-    return with_actions(plan, _cut(plan, more))
+    return with_actions(plan, cut(plan, more))
 
 
 def indexes_fail(plan: Plan, chance: Chance) -> Plan:
@@ -133,7 +133,7 @@ def indexes_fail(plan: Plan, chance: Chance) -> Plan:
         said["suffix"] = ".txnindex"
         at_ns = chance.whole(SECOND, plan.length_ns * 2 // 3)
         more.append((at_ns, "eio-write", said, chance.whole(5_000, 14_000) * MS))
-    return with_actions(plan, _cut(plan, more))
+    return with_actions(plan, cut(plan, more))
 
 
 def compacted(plan: Plan, chance: Chance) -> Plan:
@@ -208,8 +208,3 @@ def _has_tellers(plan: Plan) -> bool:
 def _forgets(plan: Plan) -> bool:
     """Whether brokers soon forget producers: a batch that is repeated so late is appended twice."""
     return "producer.id.expiration.check.interval.ms" in plan.config
-
-
-def _cut(plan: Plan, more: list[Step]) -> list[Step]:
-    """No step lasts beyond the plan."""
-    return [(at, name, said, min(lasts, plan.length_ns - at)) for at, name, said, lasts in more]

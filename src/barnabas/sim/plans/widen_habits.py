@@ -5,14 +5,13 @@ broker is between two sessions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.events import RPC
-from barnabas.sim.plans.plan import MS, SECOND, Action, Argument, Plan, Step, with_actions, within
+from barnabas.sim.plans.plan import MS, SECOND, Argument, Plan, Step, with_actions, within
 
 _FORGETFUL: Final = "producer.id.expiration.check.interval.ms"
 _SHORT_SESSIONS: Final = {"group.min.session.timeout.ms": "500"}
@@ -59,7 +58,9 @@ def outlived(plan: Plan, chance: Chance) -> Plan:
     for _ in range(chance.whole(2, 4)):
         at_ns, lasts_ns = chance.whole(3 * SECOND, plan.length_ns - 6 * SECOND), session_ms * MS + 4 * SECOND
         more.append((at_ns, chance.one_of(["pause", "kill"]), {"node": chance.one_of(names)}, lasts_ns))
-    plan = replace(_with(plan, "work", said), config={**plan.config, **_SHORT_SESSIONS})
+    plan = replace(
+        plan.changed(lambda each: each.name == "work", lambda: said), config={**plan.config, **_SHORT_SESSIONS}
+    )
     return with_actions(plan, within(plan, more))
 
 
@@ -131,7 +132,8 @@ def far_members(plan: Plan, chance: Chance) -> Plan:
     if not members or not chance.happens(0.25):
         return plan
     if chance.happens(0.5):
-        plan = _with(plan, "group", {"auto_commit_ms": chance.whole(100, 1_000)})
+        every_ms = chance.whole(100, 1_000)
+        plan = plan.changed(lambda each: each.name == "group", lambda: {"auto_commit_ms": every_ms})
     more: list[Step] = []
     for member in [name for name in members if chance.happens(0.6)]:
         links = [f"{broker}>{member}" for broker in plan.broker_names]
@@ -157,15 +159,6 @@ def configured_between_sessions(plan: Plan, chance: Chance) -> Plan:
             (at_ns + (500 + chance.whole(2 * way_ms, 6 * way_ms)) * MS, "zk-expire", {"node": node}, 0),
         ]
     return with_actions(plan, within(plan, more))
-
-
-def _with(plan: Plan, name: str, said: Mapping[str, Argument]) -> Plan:
-    """Gives each action of the name these arguments, whatever it had."""
-
-    def told(action: Action) -> Action:
-        return replace(action, arguments={**action.arguments, **said}) if action.name == name else action
-
-    return replace(plan, actions=tuple(map(told, plan.actions)))
 
 
 HABITS: Final = (

@@ -53,11 +53,9 @@ def sent_again(plan: Plan, chance: Chance) -> Plan:
     if not chance.happens(0.2):
         return plan
     topic = chance.one_of(plan.ordinary_topics)
-    actions = tuple(
-        replace(each, arguments={**each.arguments, "request_timeout_ms": chance.whole(200, 800)})
-        if each.name in ("produce", "transact") and each.arguments["topic"] == topic.name
-        else each
-        for each in plan.actions
+    plan = plan.changed(
+        lambda each: each.name in ("produce", "transact") and each.arguments["topic"] == topic.name,
+        lambda: {"request_timeout_ms": chance.whole(200, 800)},
     )
     more: list[Step] = []
     for _ in range(chance.whole(1, 3)):
@@ -70,7 +68,7 @@ def sent_again(plan: Plan, chance: Chance) -> Plan:
         if chance.happens(0.7):
             goes_ns = at_ns + chance.whole(600, 3_500) * MS
             more.append((goes_ns, chance.one_of(_GOES), {"node": leader}, chance.whole(300, 8_000) * MS))
-    return with_actions(replace(plan, actions=actions), within(plan, more))
+    return with_actions(plan, within(plan, more))
 
 
 def damaged_then_lost(plan: Plan, chance: Chance) -> Plan:

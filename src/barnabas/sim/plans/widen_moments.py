@@ -10,7 +10,7 @@ from typing import Any, Final
 from barnabas.model.internal_topics import GROUP_METADATA_TOPIC
 from barnabas.sim.plans.chance import Chance
 from barnabas.sim.plans.events import RPC
-from barnabas.sim.plans.plan import MS, RESULTS, SECOND, WORKERS, Plan, Step, with_actions, within
+from barnabas.sim.plans.plan import MS, RESULTS, SECOND, WORKERS, Argument, Plan, Step, with_actions, within
 
 NAMESAKE: Final = "namesake"
 """A topic that is deleted and made again while one of its replicas is away."""
@@ -107,12 +107,9 @@ def left_alone(plan: Plan, chance: Chance) -> Plan:
         stops = {"node": f"follower:{kept_in}", "when": f"{RPC} TxnOffsetCommit"}
         at_ns = chance.whole(3 * SECOND, plan.length_ns - 6 * SECOND)
         more.append((at_ns, "pause", {**stops, "nth": chance.whole(1, 4)}, chance.whole(3 * lag_ms, 6 * lag_ms) * MS))
-    slow = {"dawdle_ms": 3 * lag_ms, "transaction_timeout_ms": 10_000}
-    actions = tuple(
-        replace(action, arguments={**action.arguments, **slow}) if action.name == "work" else action
-        for action in plan.actions
-    )
-    return with_actions(replace(plan, actions=actions, config={**plan.config, **config}), within(plan, more))
+    slow: dict[str, Argument] = {"dawdle_ms": 3 * lag_ms, "transaction_timeout_ms": 10_000}
+    plan = plan.changed(lambda each: each.name == "work", lambda: slow)
+    return with_actions(replace(plan, config={**plan.config, **config}), within(plan, more))
 
 
 def pipelined(plan: Plan, chance: Chance) -> Plan:

@@ -17,6 +17,7 @@ from barnabas.sim.plans.plan import (
     Argument,
     Plan,
     Step,
+    cut,
     in_time,
     with_actions,
     with_arguments,
@@ -253,7 +254,7 @@ def blinded(plan: Plan, chance: Chance) -> Plan:
             (amid_ns, "config", {"topic": topic.name, "key": "retention.ms", "value": "600000"}, 0),
         ]
         more.append(chance.one_of(changes))
-    return with_actions(plan, [(at, name, said, min(lasts, plan.length_ns - at)) for at, name, said, lasts in more])
+    return with_actions(plan, cut(plan, more))
 
 
 def book_kept(plan: Plan, chance: Chance) -> Plan:

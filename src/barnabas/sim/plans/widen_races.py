@@ -7,7 +7,18 @@ from dataclasses import replace
 from typing import Any, Final
 
 from barnabas.sim.plans.chance import Chance
-from barnabas.sim.plans.plan import MS, SECOND, SELECTOR, Argument, Plan, Step, with_actions, with_arguments, within
+from barnabas.sim.plans.plan import (
+    MS,
+    SECOND,
+    SELECTOR,
+    Argument,
+    Plan,
+    Step,
+    cut,
+    with_actions,
+    with_arguments,
+    within,
+)
 
 _GOES: Final = ("kill", "kill", "bounce", "bounce", "shutdown", "pause")
 _UNHEARD: Final = (
@@ -42,7 +53,7 @@ def uneven(plan: Plan, chance: Chance) -> Plan:
         if chance.happens(0.4):
             again_ns = gone_ns + chance.whole(100, 3_000) * MS
             more.append((again_ns, chance.one_of(_GOES), {"node": leader}, chance.whole(300, 4_000) * MS))
-    return with_actions(plan, [(at, name, said, min(lasts, plan.length_ns - at)) for at, name, said, lasts in more])
+    return with_actions(plan, cut(plan, more))
 
 
 def unheard(plan: Plan, chance: Chance) -> Plan:
@@ -104,12 +115,8 @@ def brisk(plan: Plan, chance: Chance) -> Plan:
     """Short rebalance timeouts, so that no member waits for long for the others."""
     if not chance.happens(0.6 if any(action.name == "silent-member" for action in plan.actions) else 0.1):
         return plan
-    soon = {"rebalance_timeout_ms": chance.whole(1_000, 3_000)}
-    actions = (
-        replace(action, arguments={**action.arguments, **soon}) if action.name == "group" else action
-        for action in plan.actions
-    )
-    return replace(plan, actions=tuple(actions))
+    soon_ms = chance.whole(1_000, 3_000)
+    return plan.changed(lambda each: each.name == "group", lambda: {"rebalance_timeout_ms": soon_ms})
 
 
 def stopped_then_lost(plan: Plan, chance: Chance) -> Plan:

@@ -137,13 +137,10 @@ def a_while_later(plan: Plan, chance: Chance) -> Plan:
     """Some faults that wait for an event strike a while after it, amid what follows from it."""
     if not chance.happens(0.3):
         return plan
-    actions = (
-        replace(each, arguments={**each.arguments, "later_ms": chance.whole(1, 400)})
-        if "when" in each.arguments and "later_ms" not in each.arguments and chance.happens(0.3)
-        else each
-        for each in plan.actions
+    return plan.changed(
+        lambda each: "when" in each.arguments and "later_ms" not in each.arguments and chance.happens(0.3),
+        lambda: {"later_ms": chance.whole(1, 400)},
     )
-    return replace(plan, actions=tuple(actions))
 
 
 REPLICAS: Final = (moved_amid, cut_then_lost, outrun, refetched, a_while_later)

@@ -140,12 +140,8 @@ def left_behind(plan: Plan, chance: Chance) -> Plan:
     said: dict[str, Argument] = {
         "assignors": "cooperative-sticky", "session_timeout_ms": session_ms, "rebalance_timeout_ms": 2 * session_ms,
     }  # fmt: skip
-    actions = (
-        replace(action, arguments={**action.arguments, **said}) if action.name == "group" else action
-        for action in plan.actions
-    )
-    config = {**plan.config, "group.min.session.timeout.ms": "500"}
-    plan, more = replace(plan, actions=tuple(actions), config=config), list[Step]()
+    plan = plan.changed(lambda each: each.name == "group", lambda: said)
+    plan, more = replace(plan, config={**plan.config, "group.min.session.timeout.ms": "500"}), list[Step]()
     like = next(action for action in plan.actions if action.name == "group")
     for number in range(chance.whole(2, 4)):
         # A member that comes makes all others join once more, and so does one that goes.

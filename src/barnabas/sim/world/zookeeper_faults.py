@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from barnabas.sim.plans.chance import Chance
-from barnabas.sim.plans.plan import MS, Action, number_of
+from barnabas.sim.plans.plan import MS, Action
 from barnabas.sim.world.world import ZOOKEEPER, World
 
 Strike: TypeAlias = Callable[[Action, Chance], Callable[[], None] | None]
@@ -33,7 +33,7 @@ class ZooKeeperFaults:
             return None
         before = coordinator.struck["zk-loss"]
         applied = bool(action.arguments.get("applied", True))
-        coordinator.lose_requests[node] = [applied] * max(1, number_of(action, "count", 1))
+        coordinator.lose_requests[node] = [applied] * max(1, action.whole("count", 1))
 
         def undo() -> None:
             coordinator.lose_requests.pop(node, None)
@@ -52,7 +52,7 @@ class ZooKeeperFaults:
         if coordinator is None or not node or process is None or not process.alive:
             return None
         before = coordinator.struck["zk-stale"]
-        coordinator.fall_behind(node, number_of(action, "lag_ns", 500 * MS) // MS)
+        coordinator.fall_behind(node, action.whole("lag_ns", 500 * MS) // MS)
 
         def undo() -> None:
             for link in self.world.links_to_zookeeper(node):
@@ -68,7 +68,7 @@ class ZooKeeperFaults:
         if coordinator is None:
             return None
         before = coordinator.struck["zk-late"]
-        coordinator.ephemerals_late_ms = number_of(action, "by_ns", 1_000 * MS) // MS
+        coordinator.ephemerals_late_ms = action.whole("by_ns", 1_000 * MS) // MS
         node = self._node(action)
         if node and self.world.nodes[ZOOKEEPER].alive:
             coordinator.expire(node)
