@@ -49,7 +49,6 @@ _ATTRIBUTES: Final = Struct(">h")
 _MAX_TIMESTAMP: Final = Struct(">q")
 _CRC: Final = Struct(">I")
 _MAGIC: Final = 2
-_NONE: Final = int(Codec.NONE)
 _LZ4_FLAGS_AT: Final = 4
 _LZ4_FLAGS: Final = 0x60
 _KEPT_ATTRIBUTES: Final = COMPRESSION_MASK | TRANSACTIONAL | CONTROL | DELETE_HORIZON

@@ -74,7 +74,6 @@ class Replicas:
         self.replica_lag_time_max_ms = config.number("replica.lag.time.max.ms")
         self.controller_epoch = 0
         self.on_leadership_change = on_leadership_change
-        self._runtime = runtime
         self._clock = runtime.clock
         self._config = config
         self._log_dirs = log_dirs
