@@ -225,10 +225,11 @@ roll: setup
 migration: setup
 	MIGRATED=1 $(PYTEST) -s --timeout 0 tests/process/test_migration.py tests/process/test_migration_quorum.py
 
-# A bank in transactions: SEEDS simulated runs, then five minutes of kill -9 on real brokers, then a cluster of both kinds.
+# Transactions: SEEDS simulated runs of little else, then a bank under five minutes of kill -9 on real brokers, then in a
+# cluster of both kinds.
 transactions: setup
-	TRANSACTION_SEEDS=$(SEEDS) BANK_SECONDS=300 $(PYTEST) --timeout 0 tests/simulation/test_sim_transactions.py \
-		tests/process/test_bank_transfers.py tests/process/mixed_transactions.py
+	$(BIN)/barnabas sim run --profile TXN --seeds $(SEEDS)
+	BANK_SECONDS=300 $(PYTEST) --timeout 0 tests/process/test_bank_transfers.py tests/process/mixed_transactions.py
 
 # Records through Spark exactly once while executors, drivers and brokers are killed; CLUSTER=apache for Apache Kafka,
 # SPARK=standalone for a Spark cluster of processes, DELIVERY=exactly-once-by-task for the other design.

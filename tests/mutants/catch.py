@@ -1,6 +1,6 @@
 """Runs the simulation of whatever ``barnabas`` is on the path until an invariant breaks, and tells which and when.
 
-``python catch.py '{"plays": [..], "profiles": [..], "plan": .., "seeds": .., "cpu_seconds": 600, "skip": 0}'``; what
+``python catch.py '{"plays": [..], "profiles": [..], "plan": .., "cpu_seconds": 600, "skip": 0}'``; what
 was found goes to stdout as one line of JSON. Plays come first, by name, then a plan if there is one, then the seeds,
 each with every profile (or only those that are named); the first `skip` of all that are left out.
 """
@@ -16,21 +16,12 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 RUN_CPU_SECONDS = 90
 """A run that takes more has lost itself: it is stopped, and that is a finding."""
-
-
-OWN_RUNS = ("TXN",)
-"""Profiles whose runs are not plans: those of `barnabas.sim.transactions`."""
-
-
-class Told(NamedTuple):
-    invariant: str
-    sentence: str
 
 
 class RunTooLong(KeyboardInterrupt):
@@ -48,7 +39,6 @@ def main() -> None:
     from barnabas.sim.plans.plan import Plan
     from barnabas.sim.run import run_plan
     from barnabas.sim.scenarios import play
-    from barnabas.sim.transactions import run_transactions
 
     def of_play(name: str) -> dict[str, Any] | None:
         outcome, unmet = play(play_of(name))
@@ -65,14 +55,11 @@ def main() -> None:
     plans = ((partial(of_plan, Plan.from_json(each)), {}) for each in given)
 
     def of_seed(seed: int, profile: str) -> dict[str, Any] | None:
-        if profile not in OWN_RUNS:
-            return of_plan(draw(seed, profile))
-        told = [each.partition(": ") for each in run_transactions(seed).wrong]
-        return finding([Told(invariant, sentence) for invariant, _, sentence in told], [])
+        return of_plan(draw(seed, profile))
 
     drawn = (
         (partial(of_seed, seed, profile), {"seed": seed, "profile": profile})
-        for seed in task.get("seeds") or (itertools.count() if task["profiles"] else ())
+        for seed in (itertools.count() if task["profiles"] else ())
         for profile in task["profiles"]
     )
     runs = 0

@@ -16,7 +16,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mutants.catch import OWN_RUNS
 from mutants.copies import PACKAGE, make_copy
 from mutants.digests import changed_since, commit, stands_on
 from mutants.mutant import Mutant
@@ -122,8 +121,6 @@ def only(found: Record) -> dict[str, Any]:
     task: dict[str, Any] = {"plays": [], "profiles": [], "cpu_seconds": 60, "skip": 0}
     if "play" in found:
         return {**task, "plays": [found["play"]]}
-    if found["profile"] in OWN_RUNS:
-        return {**task, "profiles": [found["profile"]], "seeds": [found["seed"]]}
     return {**task, "plan": draw(found["seed"], found["profile"]).as_json()}
 
 
