@@ -6,14 +6,17 @@
   its assignment and heartbeats; in each group one member leaves after the other and comes back. The groups begin one
   after the other, so that some are rebalancing all the time; all in one moment would measure the client's own queue.
   A heartbeat's time is from its sending to its answer, whatever the answer says.
+- Groups of one member that commit an offset after each record, one commit in flight each; and many that only rest.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Self
 
 from barnabas.bench.clusters import Subject, make_topic, running_apache, running_barnabas
 from barnabas.bench.side_by_side import Figure, median_and_p99
@@ -24,12 +27,16 @@ from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.wire.messages.heartbeat import HeartbeatRequest
 from barnabas.wire.messages.join_group import JoinGroupRequest
 from barnabas.wire.messages.leave_group import LeaveGroupRequest
+from barnabas.wire.messages.offset_commit import OffsetCommitRequest
 from barnabas.wire.messages.sync_group import SyncGroupRequest
 
 CONFIG: Final = {"group.initial.rebalance.delay.ms": "0"}
 HEARTBEAT_S: Final = 0.25
 RESTS_S: Final = 2.0
 """How long a group is left alone before one of its members goes and comes back."""
+QUIET: Final = 1000
+TOPIC: Final = "bench-first"
+_RUNTIME: Final = real_runtime()
 _SESSION_MS: Final = 30_000
 _AGAIN: Final = (
     ErrorCode.REBALANCE_IN_PROGRESS,
@@ -39,100 +46,177 @@ _AGAIN: Final = (
 )
 
 
-class GroupLoad:
-    """Groups of members on one broker; `heartbeats_s` are how long the answers took, `rebalances` how many ended."""
+class MeasuredMember:
+    """A member of a group, on a connection of its own; `requests` are how many were answered."""
 
-    def __init__(self, subject: Subject, name: str) -> None:
-        self._subject = subject
-        self._name = name
-        self._runtime = real_runtime()
-        self._stopping = False
-        self.heartbeats_s: list[float] = []
-        self.rebalances = 0
+    def __init__(self, subject: Subject, group: str, number: int = 0) -> None:
+        self._group = group
+        self._connection = Connection(_RUNTIME, "127.0.0.1", subject.port, f"{group}-{number}")
+        self._member_id = ""
+        self._generation = -1
+        self.requests = 0
 
-    async def run(self, groups: int, members: int, seconds: float) -> None:
-        lives = [
-            asyncio.ensure_future(self._member(f"{self._name}-{group}", number, members, RESTS_S * group / groups))
-            for group in range(groups)
-            for number in range(members)
-        ]
-        try:
-            await asyncio.sleep(seconds)
-            self._stopping = True
-            await asyncio.gather(*lives)
-        finally:
-            for life in lives:
-                life.cancel()
+    async def __aenter__(self) -> Self:
+        await self._connection.connect()
+        return self
 
-    async def _member(self, group: str, number: int, members: int, begins_s: float) -> None:
-        await asyncio.sleep(begins_s)
-        connection = Connection(self._runtime, "127.0.0.1", self._subject.port, f"{group}-{number}")
-        await connection.connect()
-        try:
-            member_id = ""
-            leaves_at = time.monotonic() + RESTS_S * (1 + number)
-            while not self._stopping:
-                member_id, generation = await self._join(connection, group, member_id)
-                while not self._stopping:
-                    await asyncio.sleep(HEARTBEAT_S)
-                    if time.monotonic() > leaves_at:
-                        leaves_at += RESTS_S * members
-                        leave = LeaveGroupRequest(group_id=group, members=[LeaveGroupRequest.MemberIdentity(member_id)])
-                        await connection.send(leave, 4)
-                        member_id = ""
-                        break
-                    begun = time.perf_counter()
-                    answer = await connection.send(HeartbeatRequest(group, generation, member_id), 3)
-                    self.heartbeats_s.append(time.perf_counter() - begun)
-                    if answer.error_code:
-                        break
-        finally:
-            await connection.close()
+    async def __aexit__(self, *_: object) -> None:
+        await self._connection.close()
 
-    async def _join(self, connection: Connection, group: str, member_id: str) -> tuple[str, int]:
-        """The member's id and generation, when it has been given its assignment."""
+    async def _ask(self, request: Any, version: int) -> Any:
+        answer = await self._connection.send(request, version, 2 * _SESSION_MS)
+        self.requests += 1
+        return answer
+
+    async def join(self) -> bool:
+        """Returns when the member has its assignment, or the group rebalances again; whether it led the rebalance."""
         protocol = JoinGroupRequest.JoinGroupRequestProtocol("range", b"")
         while True:
-            request = JoinGroupRequest(group, _SESSION_MS, _SESSION_MS, member_id, None, "consumer", [protocol])
-            joined = await connection.send(request, 5, 2 * _SESSION_MS)
-            if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-                member_id = joined.member_id
-                continue
-            if joined.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
-                member_id = ""
+            request = JoinGroupRequest(
+                self._group, _SESSION_MS, _SESSION_MS, self._member_id, None, "consumer", [protocol]
+            )
+            joined = await self._ask(request, 5)
+            if joined.error_code in (ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.UNKNOWN_MEMBER_ID):
+                self._member_id = joined.member_id if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED else ""
                 continue
             if joined.error_code:
                 assert joined.error_code in _AGAIN, ErrorCode(joined.error_code).name
                 await asyncio.sleep(0.05)
                 continue
-            member_id = joined.member_id
+            self._member_id, self._generation = joined.member_id, joined.generation_id
             shares = [
                 SyncGroupRequest.SyncGroupRequestAssignment(member.member_id, b"share") for member in joined.members
             ]  # empty but for the leader's
-            sync = SyncGroupRequest(group, joined.generation_id, member_id, assignments=shares)
-            synced = await connection.send(sync, 3, 2 * _SESSION_MS)
-            if not synced.error_code:
-                self.rebalances += bool(shares)
-                return member_id, joined.generation_id
-            if self._stopping:
-                return member_id, joined.generation_id
+            sync = SyncGroupRequest(self._group, self._generation, self._member_id, assignments=shares)
+            synced = await self._ask(sync, 3)
+            return bool(shares) and not synced.error_code
+
+    async def heartbeat(self) -> bool:
+        """Whether the member may go on as it is."""
+        answer = await self._ask(HeartbeatRequest(self._group, self._generation, self._member_id), 3)
+        return not answer.error_code
+
+    async def commit(self, offset: int) -> None:
+        partition = OffsetCommitRequest.OffsetCommitRequestPartition(0, offset, 0, committed_metadata="")
+        topic = OffsetCommitRequest.OffsetCommitRequestTopic(TOPIC, [partition])
+        answer = await self._ask(OffsetCommitRequest(self._group, self._generation, self._member_id, topics=[topic]), 7)
+        (code,) = (each.error_code for topic in answer.topics for each in topic.partitions)
+        assert not code, ErrorCode(code).name
+
+    async def leave(self) -> None:
+        leaver = LeaveGroupRequest.MemberIdentity(self._member_id)
+        await self._ask(LeaveGroupRequest(group_id=self._group, members=[leaver]), 4)
+        self._member_id = ""
+
+
+class GroupLoad:
+    """A load on one broker for some seconds: how many requests it answered, and its CPU for them."""
+
+    def __init__(self, subject: Subject, name: str) -> None:
+        self.subject = subject
+        self.name = name
+        self.members: list[MeasuredMember] = []
+        self.heartbeats_s: list[float] = []
+        """How long the answers took."""
+        self.rebalances = 0
+        """How many ended."""
+        self.stopping = False
+        self.cpu_s = 0.0
+        self.requests = 0
+
+    def member(self, group: int, number: int = 0) -> MeasuredMember:
+        member = MeasuredMember(self.subject, f"{self.name}-{group}", number)
+        self.members.append(member)
+        return member
+
+    async def last(self, seconds: float) -> None:
+        """Measures so long. Members that wait in a rebalance when it is over wait for the sessions of those that have
+        gone, which is no part of it."""
+        spent, requests = self.subject.cpu_s(), sum(member.requests for member in self.members)
+        await asyncio.sleep(seconds)
+        self.cpu_s = self.subject.cpu_s() - spent
+        self.requests = sum(member.requests for member in self.members) - requests
+        self.stopping = True
+
+    async def rebalance(self, groups: int, members: int, seconds: float) -> None:
+        lives = [
+            asyncio.ensure_future(self._comes_and_goes(group, number, members, RESTS_S * group / groups))
+            for group in range(groups)
+            for number in range(members)
+        ]
+        try:
+            await self.last(seconds)
+            await asyncio.gather(*lives)
+        finally:
+            for life in lives:
+                life.cancel()
+
+    async def _comes_and_goes(self, group: int, number: int, members: int, begins_s: float) -> None:
+        await asyncio.sleep(begins_s)
+        async with self.member(group, number) as member:
+            leaves_at = time.monotonic() + RESTS_S * (1 + number)
+            while not self.stopping:
+                led = await member.join()
+                self.rebalances += led and not self.stopping
+                while not self.stopping:
+                    await asyncio.sleep(HEARTBEAT_S)
+                    if time.monotonic() > leaves_at:
+                        leaves_at += RESTS_S * members
+                        await member.leave()
+                        break
+                    begun = time.perf_counter()
+                    goes_on = await member.heartbeat()
+                    self.heartbeats_s.append(time.perf_counter() - begun)
+                    if not goes_on:
+                        break
+
+    async def steady(
+        self, groups: int, seconds: float, live: Callable[[GroupLoad, MeasuredMember, int], Awaitable[None]]
+    ) -> None:
+        """Groups of one member, each of which does `live` until it is over; their joining is not measured."""
+        async with contextlib.AsyncExitStack() as open_members:
+            for group in range(groups):
+                await (await open_members.enter_async_context(self.member(group))).join()
+            lives = [asyncio.ensure_future(live(self, member, at)) for at, member in enumerate(self.members)]
+            await self.last(seconds)
+            await asyncio.gather(*lives)
+            await asyncio.gather(*(member.leave() for member in self.members))
+
+
+async def commits(load: GroupLoad, member: MeasuredMember, _: int) -> None:
+    """One that commits after each record."""
+    offset = 0
+    while not load.stopping:
+        await member.commit(offset := offset + 1)
+
+
+async def rests(load: GroupLoad, member: MeasuredMember, at: int) -> None:
+    """One of a quiet group: a heartbeat each second, and not all in one moment."""
+    await asyncio.sleep(at / len(load.members))
+    while not load.stopping:
+        await member.heartbeat()
+        await asyncio.sleep(1)
 
 
 def first_record_s(subject: Subject) -> float:
     """Seconds from the subscription of a new group, the cluster's first, until it has a record."""
     from confluent_kafka import Consumer, Producer
 
-    name = "bench-first"
-    make_topic(subject, name)
+    make_topic(subject, TOPIC)
     producer = Producer({"bootstrap.servers": subject.bootstrap})
-    producer.produce(name, b"first")
+    producer.produce(TOPIC, b"first")
     assert producer.flush(30) == 0
     consumer = Consumer(
-        {"bootstrap.servers": subject.bootstrap, "group.id": name, "auto.offset.reset": "earliest", "log_level": 0}
+        {
+            "bootstrap.servers": subject.bootstrap,
+            "group.id": "bench-first",
+            "auto.offset.reset": "earliest",
+            "log_level": 0,
+        }
     )
     try:
         begun = time.monotonic()
-        consumer.subscribe([name])
+        consumer.subscribe([TOPIC])
         while (message := consumer.poll(60)) is not None and message.error() is not None:
             pass
         assert message is not None, "no record within a minute"
@@ -151,37 +235,50 @@ def coordinator_is_there(subject: Subject) -> None:
 
 
 def measure(place: Path, rounds: int, groups: int, members: int, seconds: float) -> list[Figure]:
-    """One broker each. `rounds` fresh clusters for the first record; then `rounds` of the load in turn."""
+    """One broker each. `rounds` fresh clusters for the first record; then `rounds` of each load in turn."""
     first = Figure("a new group's first record, fresh cluster", "s", "<= 1.0")
     p50 = Figure(f"heartbeat p50, {groups} groups of {members} rebalancing", "ms", "<= 1.0")
     p99 = Figure(f"heartbeat p99, {groups} groups of {members} rebalancing", "ms", "<= 1.0")
     rate = Figure("rebalances a second", "1/s", ">= 1.0")
-    memory = Figure("resident memory after it", "MB", "<= 1.0")
     cpu = Figure("broker CPU a second of it", "s", "<= 1.0")
+    each = Figure("broker CPU of a request of it", "µs", "<= 1.0")
+    quiet = Figure(f"{QUIET} quiet groups: broker CPU of a heartbeat", "µs", "<= 1.0")
+    commit = Figure(f"{groups} groups that commit each record: broker CPU of a commit", "µs", "<= 1.0")
+    commit_rate = Figure("commits a second", "1/s", ">= 1.0")
+    memory = Figure("resident memory after it", "MB", "<= 1.0")
+    loads = (p50, p99, rate, cpu, each, quiet, commit, commit_rate, memory)
     for number in range(rounds - 1):  # the last pair goes on to carry the load
         with running_barnabas(place / f"fresh-{number}") as ours:
             first.ours.append(first_record_s(ours))
         with running_apache(place / f"apache-fresh-{number}", config=CONFIG) as theirs:
             first.theirs.append(first_record_s(theirs))
+
+    def run(subject: Subject, name: str) -> tuple[float, ...]:
+        load = GroupLoad(subject, f"{name}-rebalancing")
+        asyncio.run(load.rebalance(groups, members, seconds))
+        heartbeats_s = median_and_p99(load.heartbeats_s)
+        committing, resting = GroupLoad(subject, f"{name}-committing"), GroupLoad(subject, f"{name}-resting")
+        asyncio.run(committing.steady(groups, seconds / 2, commits))
+        asyncio.run(resting.steady(QUIET, seconds / 2, rests))
+        return (
+            heartbeats_s["p50"] * 1000,
+            heartbeats_s["p99"] * 1000,
+            load.rebalances / seconds,
+            load.cpu_s / seconds,
+            load.cpu_s / load.requests * 1e6,
+            resting.cpu_s / resting.requests * 1e6,
+            committing.cpu_s / committing.requests * 1e6,
+            committing.requests / (seconds / 2),
+            subject.memory_mb(),
+        )
+
     with running_barnabas(place / "barnabas") as ours, running_apache(place / "apache", config=CONFIG) as theirs:
         for subject, found in ((ours, first.ours), (theirs, first.theirs)):
             found.append(first_record_s(subject))
             coordinator_is_there(subject)
-            asyncio.run(GroupLoad(subject, "warm-up").run(groups, members, seconds))
+            run(subject, "warm-up")
         for number in range(rounds):
             for subject in (ours, theirs):
-                load = GroupLoad(subject, f"round-{number}")
-                spent = subject.cpu_s()
-                begun = time.monotonic()
-                asyncio.run(load.run(groups, members, seconds))
-                took = time.monotonic() - begun
-                heartbeats_s = median_and_p99(load.heartbeats_s)
-                for figure, value in (
-                    (p50, heartbeats_s["p50"] * 1000),
-                    (p99, heartbeats_s["p99"] * 1000),
-                    (rate, load.rebalances / took),
-                    (memory, subject.memory_mb()),
-                    (cpu, (subject.cpu_s() - spent) / took),
-                ):
+                for figure, value in zip(loads, run(subject, f"round-{number}"), strict=True):
                     figure.add(value, ours=subject is ours)
-    return [first, p50, p99, rate, memory, cpu]
+    return [first, *loads]
