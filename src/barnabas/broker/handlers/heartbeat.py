@@ -9,7 +9,7 @@ from barnabas.model.acl import Operation, ResourceType
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
-async def handle(broker: BrokerParts, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
+def handle(broker: BrokerParts, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
     require(context, Operation.READ, ResourceType.GROUP, request.group_id)
     return HeartbeatResponse(
         error_code=broker.groups.heartbeat(
