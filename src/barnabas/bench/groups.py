@@ -176,7 +176,8 @@ class GroupLoad:
         """Groups of one member, each of which does `live` until it is over; their joining is not measured."""
         async with contextlib.AsyncExitStack() as open_members:
             for group in range(groups):
-                await (await open_members.enter_async_context(self.member(group))).join()
+                await open_members.enter_async_context(self.member(group))
+            await asyncio.gather(*(member.join() for member in self.members))
             lives = [asyncio.ensure_future(live(self, member, at)) for at, member in enumerate(self.members)]
             await self.last(seconds)
             await asyncio.gather(*lives)
