@@ -12,6 +12,7 @@ from barnabas.controller.replica_state_machine import ReplicaStateMachine
 from barnabas.sim.judges.watch_zookeeper import ZooKeeperWatch
 from barnabas.sim.world.probes import Probes, node
 from barnabas.sim.world.world import World, broker_name, broker_number
+from barnabas.zk.client.session import ClientSession
 
 HEARD_NS: Final = 5_000_000_000
 """For the controller to learn of a change."""
@@ -44,6 +45,7 @@ class AliveWatch:
         self._unregistered_ns: dict[tuple[str, int], int] = {}
         """By broker and its process: since when it could be registered, and is not."""
         probes.around(ReplicaStateMachine, "startup", self._around_startup)
+        probes.after(ClientSession, "successor", self._begins_another)
 
     def look(self) -> None:
         self.look_at_those_who_run()
@@ -84,6 +86,16 @@ class AliveWatch:
                     node=name,
                 )  # fmt: skip
                 del self._unregistered_ns[key]
+
+    def _begins_another(self, *_: object) -> None:
+        """C1: a controller rules no longer than its session, and begins another one only when it has resigned."""
+        broker = self.world.brokers.get(node())
+        self.world.check("C1")
+        if broker is not None and (reign := broker.controller.reign) is not None:
+            self.world.violated(
+                "C1", f"{node()} begins another session, and rules in epoch {reign.context.epoch} as in the one before",
+                node=node(),
+            )  # fmt: skip
 
     async def _around_startup(self, original: Any, replicas: ReplicaStateMachine) -> None:
         name, since_ns, dead = node(), self.ensemble.reigns_since_ns, self.ensemble.dead_before_the_reign()

@@ -20,6 +20,7 @@ from barnabas.coordinator.groups import Group
 from barnabas.coordinator.offsets_partition import OffsetsPartition
 from barnabas.coordinator.offsets_records import GroupKey, OffsetKey, StoredGroup, read_group, read_key, read_offset
 from barnabas.coordinator.transaction_coordinator import TransactionCoordinator
+from barnabas.coordinator.transaction_markers import EndedTransaction, TransactionMarkers
 from barnabas.coordinator.transaction_records import read_transaction, read_transactional_id
 from barnabas.coordinator.transactions import (
     LAST_GIVEN_EPOCH,
@@ -103,6 +104,7 @@ class CoordinatorWatch:
         probes.across(TransactionMachine, "add_partitions", lambda machine: machine.metadata, self._added)
         probes.around(TransactionMachine, "complete", self._around_complete)
         probes.around(TransactionCoordinator, "init_producer_id", self._around_init_producer_id)
+        probes.after(TransactionMarkers, "send", self._sends_markers)
 
     def look(self) -> None:
         unlike: dict[tuple[str, int, bool], int] = {}
@@ -290,12 +292,21 @@ class CoordinatorWatch:
             self._writing[key] -= 1
         return offset
 
-    def _records(self, name: str, log: Log) -> Iterator[tuple[BatchHeader, LinkKind, bytes, bytes | None]]:
+    def _records(
+        self, name: str, log: Log, begin: int = 0
+    ) -> Iterator[tuple[BatchHeader, LinkKind, bytes, bytes | None]]:
+        """The log's records from `begin` on."""
+        begin = max(begin, log.log_start_offset)
         with self.world.nodes[name].disk.as_it_is():
-            stored = [bytes(segment.read_batch(batch)) for segment in log.segments for batch in segment.batches()]
+            stored = [
+                bytes(segment.read_batch(batch))
+                for segment in log.segments
+                for batch in segment.batches()
+                if batch.last_offset >= begin
+            ]
         for data in stored:
             for header, start, end in batches(data):
-                if header.last_offset < log.log_start_offset:
+                if header.last_offset < begin:
                     continue
                 kind = kind_of(header, data, start, end)
                 for record in records_of(data, start, end):
@@ -329,6 +340,28 @@ class CoordinatorWatch:
             self._is_over(machine.metadata, partition)
         completed: TransactionMetadata = original(machine, now_ms)
         return completed
+
+    def _sends_markers(self, _: None, __: TransactionMarkers, ended: EndedTransaction) -> None:
+        broker = self.world.brokers.get(node())
+        if broker is not None:
+            number = broker.transactions.coordinator.partition_for(ended.transactional_id)
+            self.decided_for_good(f"{TRANSACTION_STATE_TOPIC}-{number}", ended.transactional_id)
+
+    def decided_for_good(self, kept_in: str, transactional_id: str) -> None:
+        """No end marker is sent before the decision is on all replicas in sync: another coordinator, without it, might
+        decide otherwise."""
+        log = self.logs.of.get((node(), kept_in))
+        self.world.check("T9")
+        if log is None or log.high_watermark >= log.log_end_offset:
+            return
+        for header, _, key, _ in self._records(node(), log, log.high_watermark):
+            if read_transactional_id(key) == transactional_id:
+                self.world.violated(
+                    "T9", f"{node()} sends markers of {transactional_id!r}, whose end is decided at "
+                    f"{header.base_offset} of {kept_in}, and the high watermark is {log.high_watermark}", kept_in,
+                    node(),
+                )  # fmt: skip
+                return
 
     async def _around_init_producer_id(
         self, original: Any, coordinator: TransactionCoordinator, transactional_id: str, *arguments: Any

@@ -1,5 +1,5 @@
-"""Asks coordinators what they would answer to clients whose time is over: former producers (T9) and former members
-(G9).
+"""Asks coordinators what they would answer to clients whose time is over: former producers (T9), producers whose open
+transaction lasts too long (T8) and former members (G9).
 
 A fenced producer, a member of an earlier generation, or a request to end what is over arrives late and seldom, and
 mostly at another coordinator. So these requests are made at once whenever a coordinator has decided something. The
@@ -61,8 +61,20 @@ class FencingWatch:
         elif metadata.state in (COMPLETE_COMMIT, COMPLETE_ABORT):
             other = machine.end(producer_id, epoch, metadata.state is COMPLETE_ABORT, now_ms)
             self._are_refused(machine, "has ended otherwise", iter([("end", other)]))
-        elif metadata.state is ONGOING and machine.is_expired(0, now_ms + _AN_AGE_MS):
-            self._wrong(machine, "is open", "is_expired")
+        elif metadata.state is ONGOING:
+            if machine.is_expired(0, now_ms + _AN_AGE_MS):
+                self._wrong(machine, "is open", "is_expired")
+            self.ends_in_time(machine.transactional_id, metadata)
+
+    def ends_in_time(self, transactional_id: str, metadata: TransactionMetadata) -> None:
+        """T8: an open transaction is aborted when its time from its first partition is over, and not before."""
+        copy, due_ms = TransactionMachine(transactional_id, metadata), metadata.start_ms + metadata.timeout_ms
+        self.world.check("T8")
+        if copy.time_out(due_ms) is not None or copy.time_out(due_ms + 1) is None:
+            self.world.violated(
+                "T8", f"{node()} has a transaction of {transactional_id!r} that began at {metadata.start_ms} ms and "
+                f"may last {metadata.timeout_ms} ms, and would not abort it just then", node=node(),
+            )  # fmt: skip
 
     def _asked_in(self, machine: TransactionMachine, epoch: int) -> Iterator[tuple[str, object]]:
         """The requests that a producer of that epoch may send."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
+from barnabas.log.log import Log
 from barnabas.model.ids import NO_BROKER, ZERO_UUID, Uuid
 from barnabas.replica.fetch_session import CachedPartition, FetchSession
 from barnabas.replica.fetch_session_handler import FetchSessionHandler
@@ -41,11 +42,14 @@ class FetchSessionWatch:
         self._asked: dict[FetchSessionHandler, dict[Key, None]] = {}
         self._given_up: dict[tuple[str, str], None] = {}
         """By broker and partition: partitions that were not followed at the last look."""
+        self._asked_to_rest: dict[tuple[str, str, int], None] = {}
+        """By leader, partition and follower: who was asked whether the partition would rest."""
         probes.after(FetchSessionHandler, "build", self._built)
         probes.after(FetchSessionHandler, "build_one", self._built_one)
         probes.after(FetchSessionHandler, "handle", self._handled)
         probes.after(ReadablePartition, "preferred_read_replica", self._sent)
         probes.after(CachedPartition, "rest", self.is_told_all)
+        probes.after(CachedPartition, "lie_down_for_now", self._lies_down)
         probes.after(Partition, "isr_altered", self.ask_where_to_read)
 
     def look(self) -> None:
@@ -87,7 +91,7 @@ class FetchSessionWatch:
             sentence = f"{node()} sends a consumer of {place} to {replica}, which is not in its ISR"
             self.world.violated("R31", f"{sentence} {sorted(partition.isr_state.isr)}", place, node())
 
-    def is_told_all(self, rests: bool, _: CachedPartition, partition: Partition | None, told: ReadResult) -> None:
+    def is_told_all(self, rests: bool, cached: CachedPartition, partition: Partition | None, told: ReadResult) -> None:
         """When no fetch looks at a resting partition any more, its follower has been told its present state."""
         log = None if partition is None else partition.log
         if not rests or partition is None or log is None:
@@ -99,6 +103,30 @@ class FetchSessionWatch:
             last = f"the high watermark {told.high_watermark} and the log start {told.log_start_offset}"
             sentence = f"{node()} has told of {place} {last}, and tells no more; they are {now[0]} and {now[1]}"
             self.world.violated("R30", sentence, place, node())
+        key = node(), str(partition.topic_partition), cached.session.replica_id
+        if key not in self._asked_to_rest:
+            self._asked_to_rest[key] = None
+            self.ask_to_rest_untold(cached, partition, log)
+
+    def ask_to_rest_untold(self, cached: CachedPartition, partition: Partition, log: Log) -> None:
+        """A partition whose high watermark or log start moves while it is told does not rest; `is_told_all` judges what
+        comes of the questions. A session in which nothing is stirred remembers none of them."""
+        session = FetchSession(
+            0, replica_id=cached.session.replica_id, replica_epoch=0, uses_topic_ids=True, now_ms=NOW_MS
+        )
+        for offset in ("high_watermark", "log_start_offset"):
+            told = ReadResult(log)
+            setattr(told, offset, getattr(told, offset) - 1)
+            CachedPartition(session, cached.key, cached.request).rest(partition, told)
+
+    def _lies_down(self, _: None, cached: CachedPartition, partition: Partition, log: Log) -> None:
+        """A fetch that waits tells what it has not told yet."""
+        self.world.check("R30")
+        told, now = (cached.high_watermark, cached.local_log_start_offset), (log.high_watermark, log.log_start_offset)
+        if cached.cache_key not in cached.session.stirred and told != now:
+            place = str(partition.topic_partition)
+            sentence = f"{node()} has told {told} of {place}, which are high watermark and log start, and tells no more"
+            self.world.violated("R30", f"{sentence}; they are {now}", place, node())
 
     def _built(self, request: tuple[list[Any], list[Any], int, int], session: FetchSessionHandler) -> None:
         topics, forgotten, _, epoch = request

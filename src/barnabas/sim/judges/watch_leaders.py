@@ -234,14 +234,31 @@ class LeaderWatch:
     # Leading and following
 
     def _around_make_leader(self, original: Any, partition: Partition, state: Any, *arguments: Any) -> Any:
-        self._coming_to_lead = state, (partition.leader_epoch, partition.leader_id)
+        before = partition.leader_epoch
+        self._coming_to_lead = state, (before, partition.leader_id)
         try:
             result = original(partition, state, *arguments)
             self._comes_to_lead(partition)
         finally:  # a disk that failed keeps it from leading
             self._coming_to_lead = None
+        if partition.leader_epoch > before:
+            self.nobody_else_counts(partition)
         self._ask_for_the_end(partition)
         return result
+
+    def nobody_else_counts(self, partition: Partition) -> None:
+        """R6: at the beginning of a leader's term its high watermark waits for nobody outside of the ISR."""
+        broker = self.world.brokers.get(node())
+        if broker is None or not partition.is_leader:
+            return
+        self.world.check("R6")
+        since_ms = broker.runtime.clock.monotonic_ms() - broker.replicas.replica_lag_time_max_ms
+        state, behind = partition.isr_state, partition.progress.items()
+        if late := [each for each, known in behind if each not in state.isr and known.last_caught_up_ms >= since_ms]:
+            self.world.violated(
+                "R6", f"{node()} begins to lead {partition.topic_partition} with the ISR {sorted(state.isr)}, and "
+                f"counts {late} as caught up", str(partition.topic_partition), node(),
+            )  # fmt: skip
 
     def _comes_to_lead(self, partition: Partition) -> None:
         """Runs before the leader commits anything: what others wrote and it lacks may be lost from now on."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from barnabas.broker.context import RequestContext
 from barnabas.broker.quotas import FETCH, PRODUCE, REQUEST, UNLIMITED_BYTES, Quotas
+from barnabas.broker.rates import SampledRate
 from barnabas.model.config import Config, broker_config
 from barnabas.sim.world.probes import Probes, node
 from barnabas.sim.world.world import World, broker_name
@@ -44,7 +45,10 @@ class QuotaWatch:
         self._uses: dict[tuple[Quotas, str, tuple[str, str]], Use] = {}
         probes.after(Quotas, "set", self._set)
         probes.after(Quotas, "settle", self._settled)
-        probes.after(Quotas, "fetched", self._fetched)
+        self._net: dict[SampledRate, float] = {}
+        """By rate: what the fetch that is being counted has added."""
+        probes.around(Quotas, "fetched", self._around_fetched)
+        probes.after(SampledRate, "record", self._recorded)
         probes.after(Quotas, "fetch_max_bytes", self.may_fetch)
 
     def _set(self, _: None, quotas: Quotas, entity_path: str, config: dict[str, str]) -> None:
@@ -77,12 +81,32 @@ class QuotaWatch:
             throttle_ms = None if response is None else response.throttle_time_ms
             self.used(quotas, PRODUCE, context, context.cost.size, throttle_ms)
 
+    def _recorded(self, _: None, rate: SampledRate, value: float, *__: object) -> None:
+        self._net[rate] = self._net.get(rate, 0.0) + value
+
+    def _around_fetched(self, original: Any) -> Any:
+        def fetched(quotas: Quotas, context: RequestContext, size: int) -> int:
+            self._net.clear()
+            throttle_ms: int = original(quotas, context, size)
+            if context.cost is not None:
+                self._fetched(throttle_ms, quotas, context, size)
+            return throttle_ms
+
+        return fetched
+
     def _fetched(self, throttle_ms: int, quotas: Quotas, context: RequestContext, size: int) -> None:
         """A throttled fetch sends no records, so they do not count."""
-        if context.cost is not None:
-            use = self.used(quotas, FETCH, context, size, throttle_ms)
-            if use is not None and throttle_ms:
-                use.used.pop()
+        use = self.used(quotas, FETCH, context, size, throttle_ms)
+        if use is not None and throttle_ms:
+            use.used.pop()
+            self.pays_for_nothing(f"{context.client_id} at {node()}", size)
+
+    def pays_for_nothing(self, who: str, size: int) -> None:
+        self.world.check("C18")
+        if size and size in self._net.values():
+            self.world.violated(
+                "C18", f"{who} is throttled, and pays for {size} bytes that it is not sent", node=node()
+            )
 
     def may_fetch(self, told: int, quotas: Quotas, context: RequestContext) -> None:
         """Whoever reads goes by the quota that is set now, not by one that was when it was first heard of."""

@@ -1,6 +1,6 @@
 """Sends brokers requests that they have to refuse: of another leader epoch (R14, C23), of an earlier controller (C3),
 and of a follower that lacks something (R24). It also watches that nothing is written with acks=all where the ISR is too
-small (R8).
+small (R8), and that no LeaderAndIsr is obeyed that was meant for an earlier registration (C4).
 
 Hardly any client sends such a request in a moment when it would be accepted. A refused request changes nothing.
 """
@@ -117,12 +117,23 @@ class RefusalWatch:
     def _told(self, response: Any, replicas: Replicas, request: LeaderAndIsrRequest, **_: object) -> None:
         if request.is_k_raft_controller or response.error_code:
             return
+        self.is_of_this_registration(request)
         self.ask_as_an_earlier_controller(replicas, request)
         for topic in request.topic_states:
             for state in topic.partition_states:
                 partition = replicas.partition(TopicPartition(topic.topic_name, state.partition_index))
                 if partition is not None and partition.leader_epoch == state.leader_epoch > 0:
                     self.ask_to_stop_as_before(replicas, partition)
+
+    def is_of_this_registration(self, request: LeaderAndIsrRequest) -> None:
+        """C4: a broker that has registered again obeys nothing that was meant for its earlier registration."""
+        broker = self.world.brokers.get(node())
+        if broker is None or request.broker_epoch < 0:
+            return
+        self.world.check("C4")
+        if request.broker_epoch < broker.broker_epoch:
+            sentence = f"{node()}, registered as {broker.broker_epoch}, obeys LeaderAndIsr for {request.broker_epoch}"
+            self.world.violated("C4", sentence, node=node())
 
     def ask_as_an_earlier_controller(self, replicas: Replicas, request: LeaderAndIsrRequest) -> None:
         """C3: a broker that has heard of a controller obeys no earlier one."""

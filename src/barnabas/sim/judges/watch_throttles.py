@@ -1,13 +1,15 @@
 """Watches the throttles of copying between brokers and between log directories (C18): a replica above its rate is held
 back until less is copied or more is allowed (KIP-73).
 
-The rate is that of one-second samples over a window. Above some rate a replica is held back however the samples lie,
-and below some other rate it is not; between the two nothing is judged.
+The rate is that of one-second samples over a window. Above some rate a replica is held back however the samples lie.
+The oldest sample begins with some copy within the window; where from none of these on too much was copied, a replica is
+not held back. Between the two nothing is judged.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Final
 
 from barnabas.model.config import UNLIMITED_RATE, broker_config
@@ -37,10 +39,19 @@ class ThrottleWatch:
     def is_exceeded(self, exceeded: bool, quota: ReplicationQuota, now_ms: int) -> None:
         self.world.check("C18")
         copied, allowed = self._copied.get(quota, ()), quota.bytes_per_second
-        in_all = sum(size for at_ms, size in copied if at_ms > now_ms - self.window_ms - SAMPLE_MS)
         surely = sum(size for at_ms, size in copied if at_ms > now_ms - self.window_ms + SAMPLE_MS)
-        told = f"{in_all} bytes in {self.window_ms + SAMPLE_MS} ms, {surely} of them of late, where {allowed} a second"
-        if exceeded and (allowed == UNLIMITED_RATE or in_all * 1_000 <= allowed * SAMPLE_MS):
+        told = f"{surely} bytes in {self.window_ms - SAMPLE_MS} ms, where {allowed} a second"
+        if exceeded and (allowed == UNLIMITED_RATE or self._fastest(copied, now_ms) <= allowed):
             self.world.violated("C18", f"{node()} throttles copying after {told} are allowed", node=node())
         elif not exceeded and allowed != UNLIMITED_RATE and surely * 1_000 > allowed * self.window_ms:
             self.world.violated("C18", f"{node()} does not throttle copying after {told} are allowed", node=node())
+
+    def _fastest(self, copied: Iterable[tuple[int, int]], now_ms: int) -> float:
+        """The highest rate that samples may tell, by where the oldest of them begins."""
+        fastest, since_then = 0.0, 0
+        for at_ms, size in reversed([*copied]):
+            if at_ms <= now_ms - self.window_ms:
+                break
+            since_then += size
+            fastest = max(fastest, since_then * 1_000 / max(now_ms - at_ms, SAMPLE_MS))
+        return fastest

@@ -8,25 +8,28 @@ transaction is over. What a leader takes for verified (KIP-890) a coordinator ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from barnabas.broker.verification import TransactionVerification
 from barnabas.coordinator.transaction_coordinator import TransactionCoordinator
 from barnabas.coordinator.transactions import (
     LAST_GIVEN_EPOCH,
+    NO_PRODUCER_EPOCH,
     PREPARE_ABORT,
     PREPARED,
     TransactionMachine,
     TransactionMetadata,
 )
-from barnabas.log.producer_state import ProducerStateManager
+from barnabas.log.batches import StoredBatch
+from barnabas.log.producer_state import ProducerStateManager, Verification
 from barnabas.model.errors import ErrorCode
 from barnabas.model.ids import TopicPartition
 from barnabas.sim.world.probes import Probes, node
 from barnabas.sim.world.world import World
 
 _IS_ASKED: Final = "transaction.partition.verification.enable"
+NOW_MS: Final = 0
 
 
 class VerdictWatch:
@@ -42,6 +45,7 @@ class VerdictWatch:
         probes.after(TransactionCoordinator, "verify_partitions", self._says)
         probes.after(ProducerStateManager, "confirm", self._confirms)
         probes.around(TransactionVerification, "verify", self._around_verify)
+        probes.around(ProducerStateManager, "append_stored", self._around_append_stored)
 
     def _given_up(self, before: TransactionMetadata, decided: object, machine: TransactionMachine, *_: object) -> None:
         """A producer whose transaction is aborted by another one, or by its timeout, writes no more in its epoch."""
@@ -63,6 +67,39 @@ class VerdictWatch:
             self.world.violated(
                 "T9", f"{node()} has decided the end of {machine.transactional_id!r}, and would say that its "
                 "transaction is open", node=node(),
+            )  # fmt: skip
+
+    def _around_append_stored(self, original: Any) -> Any:
+        """A marker cancels what is being verified: an answer about the transaction before it confirms nothing."""
+
+        def append_stored(producers: ProducerStateManager, batch: StoredBatch, marker: Callable[[], object]) -> Any:
+            if not batch.is_control:
+                return original(producers, batch, marker)
+            asked = list[Verification]()
+
+            def read() -> object:
+                ends = marker()
+                if ends is not None and (
+                    verification := producers.begin_verification(batch.producer_id, NO_PRODUCER_EPOCH, 0, NOW_MS)
+                ):
+                    asked.append(verification)
+                return ends
+
+            appended = original(producers, batch, read)
+            for verification in asked:
+                self.confirms_nothing(producers, batch.producer_id, verification)
+            return appended
+
+        return append_stored
+
+    def confirms_nothing(self, producers: ProducerStateManager, producer_id: int, asked: Verification) -> None:
+        self.world.check("T9")
+        asked.confirmed = False
+        producers.confirm(producer_id, asked)
+        if asked.confirmed:
+            self.world.violated(
+                "T9", f"{node()} has a marker of producer {producer_id}, and would take what was asked before it for a "
+                "transaction that goes on", node=node(),
             )  # fmt: skip
 
     def _says(

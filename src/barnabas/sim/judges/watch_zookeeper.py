@@ -16,6 +16,7 @@ from barnabas.model.ids import TopicPartition
 from barnabas.sim.judges.watch_logs import LogWatch
 from barnabas.sim.world.loop import Incarnation
 from barnabas.sim.world.world import ZOOKEEPER, World, broker_name, broker_number
+from barnabas.zk.protocol.errors import NoNode
 from barnabas.zk.protocol.ops import Check, Create, Delete, Multi, SetData
 from barnabas.zk.protocol.session_ops import CloseSession
 
@@ -63,6 +64,8 @@ class ZooKeeperWatch:
         """When a topic was last deleted."""
         self._ordered: dict[str, str] = {}
         """By topic that is to be deleted: its id."""
+        self._settings_ordered: dict[str, int] = {}
+        """By the same: the transaction that made its settings."""
         self._last_producer_id = -1
         self.reigns_since_ns = 0
         """When the controller was elected."""
@@ -202,6 +205,8 @@ class ZooKeeperWatch:
     def _topics_changed(self, part: Any, path: str, session: int, checked: bool) -> None:
         names = path[len(_TOPICS) :].split("/")
         if len(names) == 1 and type(part) in (Create, SetData) and part.data:
+            if type(part) is SetData:
+                self._follows_what_was_read(part, names[0])
             self._assigned(names[0], json.loads(part.data))
         elif len(names) == 1 and type(part) is Delete:
             self._deleted(names[0])
@@ -227,6 +232,14 @@ class ZooKeeperWatch:
             and all(written[field] == before[field] for field in ("leader", "leader_epoch"))
             and leader in written["isr"]
         )
+
+    def _follows_what_was_read(self, part: SetData, topic: str) -> None:
+        """C13: who changes a topic's replicas names the version that was read, so that the change of another in between
+        is not lost. A controller that deletes the topic, or gives it its first id, takes its own word for all."""
+        before = self.topics.get(topic)
+        self.world.check("C13")
+        if part.version < 0 and before is not None and before.topic_id and topic not in self._ordered:
+            self.world.violated("C13", f"the replicas of {topic} are written whatever another has made of them", topic)
 
     def _assigned(self, topic: str, read: dict[str, Any]) -> None:
         """C12: an original replica is removed only when the targets are in sync, or when the move is cancelled. C13: a
@@ -348,6 +361,7 @@ class ZooKeeperWatch:
         if type(part) is Create:
             seen = self.topics.get(topic)
             self._ordered[topic] = "" if seen is None else seen.topic_id
+            self._settings_ordered[topic] = self._settings_of(topic)
         if type(part) is not Delete:
             return
         world, ordered = self.world, self._ordered.pop(topic, "")
@@ -356,6 +370,15 @@ class ZooKeeperWatch:
         seen = self.topics.get(topic)
         if seen is not None and ordered and seen.topic_id == ordered:
             world.violated("C20", f"the order to delete {topic} is gone, and the topic is there", topic)
+        elif (left := self._settings_of(topic)) and left == self._settings_ordered.get(topic):
+            world.violated("C20", f"the order to delete {topic} is gone, and its settings are there", topic)
+
+    def _settings_of(self, topic: str) -> int:
+        """The transaction that made the znode of the topic's settings; 0 where there is none."""
+        try:
+            return self.world.tree_node(f"/config/topics/{topic}").czxid
+        except NoNode:
+            return 0
 
     def _block_given(self, read: dict[str, Any]) -> None:
         """C16: no two blocks of producer ids overlap."""
