@@ -136,14 +136,14 @@ def unanswered(plan: Plan, chance: Chance) -> Plan:
 
 
 def anew_amid(plan: Plan, chance: Chance) -> Plan:
-    """A broker's session ends when it has just been told something, or asked for something, and it is far from
-    ZooKeeper: it registers again before it has read what it needs."""
+    """Brokers are far from ZooKeeper, and the session of one ends when it is just being told something: it registers
+    again before it has read what it needs."""
     if not chance.happens(0.15):
         return plan
     more: list[Step] = []
     for _ in range(chance.whole(1, 3)):
-        at_ns, node = chance.whole(2 * SECOND, plan.length_ns - 6 * SECOND), chance.one_of(plan.broker_names)
-        links = [f"{node}>zookeeper", f"zookeeper>{node}"]
+        at_ns = chance.whole(2 * SECOND, plan.length_ns - 6 * SECOND)
+        links = [link for name in plan.broker_names for link in (f"{name}>zookeeper", f"zookeeper>{name}")]
         topic, numbers = chance.one_of(plan.ordinary_topics), chance.shuffled(range(plan.brokers))
         moved = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1), "replicas": numbers[:2]}
         order: tuple[str, dict[str, Any]] = chance.one_of(
@@ -153,7 +153,7 @@ def anew_amid(plan: Plan, chance: Chance) -> Plan:
                 ("elect", {"topic": topic.name, "unclean": False}),
             ]
         )
-        told = {"node": node, "when": f"{RPC} {chance.one_of(_OF_RULERS)}", "nth": chance.whole(1, 4)}
+        told = {"node": "there", "when": f"{RPC} {chance.one_of(_OF_RULERS)}", "nth": chance.whole(1, 4)}
         more += [
             (at_ns, "delay", {"links": links, "delay_ns": chance.whole(20, 300) * MS}, 4 * SECOND),
             (at_ns + 10 * MS, "zk-expire", told, 0),

@@ -65,7 +65,7 @@ def rationed(plan: Plan, chance: Chance) -> Plan:
         names, quota = chance.one_of([
             (writers, {"key": "producer_byte_rate", "value": str(chance.whole(200, 2_000))}),
             (writers, {"key": "producer_byte_rate", "value": str(chance.whole(200, 2_000))}),
-            (readers, {"key": "consumer_byte_rate", "value": str(chance.whole(2_000, 8_000))}),
+            (readers, {"key": "consumer_byte_rate", "value": str(chance.whole(1_000, 8_000))}),
             (writers, {"key": "request_percentage", "value": str(chance.whole(20, 200))}),
             ([], {"key": "controller_mutation_rate", "value": str(chance.whole(2, 20) / 10)}),
             (readers, {"key": "connection_creation_rate", "value": str(chance.whole(1, 10))}),
