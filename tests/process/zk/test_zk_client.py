@@ -299,6 +299,36 @@ def test_changes_of_one_topic_at_the_same_time_are_all_made(run: Run) -> None:
     run(play)
 
 
+class Overtaken(KafkaZkClient):
+    """Whose first creation comes too late: another has made the znode, and deletes it at once."""
+
+    overtakes = True
+
+    async def _checked_request(self, op: Any, expected_controller_epoch_zk_version: int) -> Any:
+        if not isinstance(op, Create) or not self.overtakes:
+            return await super()._checked_request(op, expected_controller_epoch_zk_version)
+        self.overtakes = False
+        await self.create_recursive(op.path)
+        try:
+            return await super()._checked_request(op, expected_controller_epoch_zk_version)
+        finally:
+            await self.delete_path(op.path)
+
+
+def test_a_config_is_written_where_another_makes_and_deletes_the_entity_meanwhile(run: Run) -> None:
+    async def play(connect: str) -> None:
+        async with connected(connect) as client:
+            zk = Overtaken(client.runtime, client)
+            await zk.create_top_level_paths()
+            await zk.register_controller_and_increment_controller_epoch(1)
+            zk.overtakes = True
+            await zk.set_or_create_entity_configs("clients", "c", {"consumer_byte_rate": "1"}, UNKNOWN_VERSION)
+            assert not zk.overtakes
+            assert await zk.get_entity_configs("clients", "c") == {"consumer_byte_rate": "1"}
+
+    run(play)
+
+
 def test_configs_are_written_and_announced(run: Run) -> None:
     async def play(connect: str) -> None:
         async with connected(connect) as client:

@@ -506,16 +506,17 @@ class KafkaZkClient(KafkaZkTopics):
         path = ConfigEntityZNode.path(entity_type, sanitized_entity_name)
         data = ConfigEntityZNode.encode(config)
         try:
-            try:
-                await self._checked_request(SetData(path, data, version), epoch_zk_version)
-            except NoNode:
-                if version >= 0:
-                    raise BadVersion(path) from None
+            while True:
+                try:
+                    await self._checked_request(SetData(path, data, version), epoch_zk_version)
+                    return
+                except NoNode:
+                    if version >= 0:
+                        raise BadVersion(path) from None
                 await self.create_recursive(path.rpartition("/")[0], None, False)
-                with suppress(NodeExists):
+                with suppress(NodeExists, NoNode):  # others create the znode, and delete it when it is empty
                     await self._checked_request(self._create(path, data), epoch_zk_version)
                     return
-                await self._checked_request(SetData(path, data, version), epoch_zk_version)
         except BadVersion:
             if (await self.get_data_and_stat(path))[0] != data:
                 raise
