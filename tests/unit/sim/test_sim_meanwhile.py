@@ -3,12 +3,13 @@ that is well."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
-from test_sim_invariants import Cluster, broken_by, invariant_of, patched
+from test_sim_invariants import A_SECOND, Cluster, broken_by, invariant_of, patched
 
 from barnabas.coordinator.transaction_records import transaction_record
 from barnabas.coordinator.transactions import ONGOING, PREPARE_COMMIT, TransactionMachine, TransactionMetadata
@@ -140,10 +141,27 @@ def c4_of_what_was_meant_for_another_life(cluster: Cluster) -> None:
 
 
 def c13_of_a_change_that_may_be_lost(cluster: Cluster) -> None:
-    there = cluster.world.znode("/brokers/topics/orders") or b""
-    for version in (0, -1):
+    there, before = json.loads(cluster.world.znode("/brokers/topics/orders") or b""), cluster.ensemble.topics["orders"]
+    more = {**there, "partitions": {**there["partitions"], "12": [0]}}
+    for topic, version in ((there, -1), (more, 0), (more, -1)):
         assert cluster.world.violations == []
-        written(cluster, SetData("/brokers/topics/orders", there, version))
+        written(cluster, SetData("/brokers/topics/orders", json.dumps(topic).encode(), version))
+        cluster.ensemble.topics["orders"] = before
+
+
+def c12_of_a_move_that_drops_who_alone_is_in_sync(cluster: Cluster) -> None:
+    ensemble, kept = cluster.ensemble, dict(cluster.ensemble.states["orders-0"])
+    there = json.loads(cluster.world.znode("/brokers/topics/orders") or b"")
+    replicas = there["partitions"]["0"]
+    ensemble.topics["orders"].adding[0] = replicas[:1]
+    for isr in (replicas, replicas[:1]):
+        assert cluster.world.violations == []
+        ensemble.states["orders-0"] = {**kept, "isr": isr}
+        before = ensemble.topics["orders"]
+        cluster.topic(partitions={**there["partitions"], "0": replicas[1:]})
+        ensemble.topics["orders"] = before
+    ensemble.states["orders-0"] = kept
+    ensemble.topics["orders"].adding.clear()
 
 
 def c20_of_settings_that_stay(cluster: Cluster) -> None:
@@ -179,10 +197,19 @@ def r6_of_who_was_never_caught_up(cluster: Cluster) -> None:
     partition.isr_state = kept
 
 
+def test_a_controller_that_is_gone_hears_nothing(cluster: Cluster) -> None:
+    ensemble, now_ns = cluster.ensemble, cluster.world.loop.now_ns
+    with patched(cluster.world.loop, "now_ns", now_ns + 10 * A_SECOND):
+        assert ensemble.is_known_since(now_ns)
+        with patched(ensemble, "controller", -1):
+            assert not ensemble.is_known_since(now_ns)
+
+
 MADE: Final[tuple[Callable[[Cluster], None], ...]] = (
     r30_of_what_moves_while_it_is_told, r30_of_who_waits_untold, t8_of_who_may_go_on,
     t9_of_a_decision_that_may_be_lost, t9_of_an_answer_from_before_the_marker, c18_of_who_pays_for_nothing,
     c18_of_who_copies_steadily, c1_of_who_rules_on, c4_of_what_was_meant_for_another_life,
+    c12_of_a_move_that_drops_who_alone_is_in_sync,
     c13_of_a_change_that_may_be_lost, c20_of_settings_that_stay, r6_of_who_was_never_caught_up,
 )  # fmt: skip
 

@@ -94,8 +94,9 @@ class VerdictWatch:
 
     def confirms_nothing(self, producers: ProducerStateManager, producer_id: int, asked: Verification) -> None:
         self.world.check("T9")
-        asked.confirmed = False
+        asked.confirmed, confirmed = False, dict(self._confirmed)
         producers.confirm(producer_id, asked)
+        self._confirmed = confirmed  # nobody was asked
         if asked.confirmed:
             self.world.violated(
                 "T9", f"{node()} has a marker of producer {producer_id}, and would take what was asked before it for a "

@@ -205,9 +205,10 @@ class ZooKeeperWatch:
     def _topics_changed(self, part: Any, path: str, session: int, checked: bool) -> None:
         names = path[len(_TOPICS) :].split("/")
         if len(names) == 1 and type(part) in (Create, SetData) and part.data:
-            if type(part) is SetData:
-                self._follows_what_was_read(part, names[0])
+            before = self.topics.get(names[0])
             self._assigned(names[0], json.loads(part.data))
+            if type(part) is SetData and before is not None and before != self.topics[names[0]]:
+                self._follows_what_was_read(part, names[0], before, session)
         elif len(names) == 1 and type(part) is Delete:
             self._deleted(names[0])
         elif len(names) == 4 and names[3] == "state":
@@ -233,12 +234,16 @@ class ZooKeeperWatch:
             and leader in written["isr"]
         )
 
-    def _follows_what_was_read(self, part: SetData, topic: str) -> None:
-        """C13: who changes a topic's replicas names the version that was read, so that the change of another in between
-        is not lost. A controller that deletes the topic, or gives it its first id, takes its own word for all."""
-        before = self.topics.get(topic)
+    def _follows_what_was_read(self, part: SetData, topic: str, before: TopicSeen, session: int) -> None:
+        """C13: a broker that changes a topic's replicas names the version that it has read, so that the change of
+        another in between is not lost. Old tools do not, and a controller that deletes the topic or gives it its first
+        id takes its own word for all."""
+        coordinator = self.world.coordinator
+        assert coordinator is not None
         self.world.check("C13")
-        if part.version < 0 and before is not None and before.topic_id and topic not in self._ordered:
+        if part.version >= 0 or not before.topic_id or topic in self._ordered:
+            return
+        if coordinator.session_nodes[session].startswith("broker-"):
             self.world.violated("C13", f"the replicas of {topic} are written whatever another has made of them", topic)
 
     def _assigned(self, topic: str, read: dict[str, Any]) -> None:
@@ -277,6 +282,12 @@ class ZooKeeperWatch:
             isr = self.states.get(partition, {}).get("isr", [])
             cancelled = all(replica in before.adding.get(number, []) for replica in dropped)
             in_sync = [replica for replica in dropped if replica in isr]
+            if in_sync and sorted(in_sync) == sorted(isr) and world.metadata_version.is_alter_partition_supported:
+                world.violated(
+                    "C12",
+                    f"{partition} went from replicas {was} to {replicas}, without any of its ISR {isr}",
+                    partition,
+                )
             if in_sync and not cancelled and world.metadata_version.is_alter_partition_supported:
                 world.violated(
                     "C12", f"{in_sync} are no replicas of {partition} any more, and in its ISR {isr}", partition
@@ -537,15 +548,16 @@ class ZooKeeperWatch:
         return self.is_registered(number) and self._registered_ns[number] > self.asked_to_leave_ns.get(number, -1)
 
     def is_known_since(self, happened_ns: int, within_ns: int = _SEEN_S) -> bool:
-        """Whether a controller must have heard by now, through a watch, of what happened then."""
-        world, since_ns = self.world, max(happened_ns, self.reigns_since_ns)
-        if self.controller >= 0:
-            name = broker_name(self.controller)
-            if world.disturbed(name):
-                return False
-            freed = (world.nodes[node].process for node in (name, ZOOKEEPER))
-            since_ns = max(since_ns, *(process.freed_ns for process in freed if process is not None))
-            since_ns = max(since_ns, *(link.clear_ns for link in world.links_to_zookeeper(name)))
+        """Whether the controller must have heard by now, through a watch, of what happened then. While nobody rules,
+        who ruled before may write in its epoch, and hears nothing."""
+        if self.controller < 0:
+            return False
+        world, since_ns, name = self.world, max(happened_ns, self.reigns_since_ns), broker_name(self.controller)
+        if world.disturbed(name):
+            return False
+        freed = (world.nodes[node].process for node in (name, ZOOKEEPER))
+        since_ns = max(since_ns, *(process.freed_ns for process in freed if process is not None))
+        since_ns = max(since_ns, *(link.clear_ns for link in world.links_to_zookeeper(name)))
         return world.loop.now_ns - since_ns > within_ns
 
     # C11
