@@ -106,6 +106,35 @@ def settings(chance: Chance) -> dict[str, Argument]:
     return {key: str(value) for key, value in drawn.items() if chance.happens(0.4)}
 
 
+def led_by_the_new(plan: Plan, chance: Chance) -> Plan:
+    """A replica that a move has added leads before the move is done, because one target does not keep up and the leader
+    before stops; then the move is cancelled or replaced, perhaps by one without that leader."""
+    if not chance.happens(0.3 if plan.profile in ("REAS", "MOVE", "CTL") else 0.2):
+        return plan
+    topic, lag_ms = chance.one_of(plan.ordinary_topics), chance.whole(500, 900)
+    at_ns = chance.whole(SECOND, max(2 * SECOND, plan.length_ns - 12 * SECOND))
+    leads, stays, comes = chance.shuffled(range(plan.brokers))[:3]
+    where: dict[str, Any] = {"topic": topic.name, "partition": chance.whole(0, topic.partitions - 1)}
+    behind_ns = at_ns + 2 * SECOND
+    moved_ns = behind_ns + (2 * lag_ms + chance.whole(0, 500)) * MS
+    stopped_ns = moved_ns + chance.whole(700, 2_000) * MS
+    ends: list[tuple[str, dict[str, Any], int]] = [
+        ("cancel-reassignment", where, 0),
+        ("reassign", {**where, "replicas": [leads, stays]}, 0),
+        ("legacy-reassign", {**where, "replicas": [leads, stays]}, 0),
+    ]
+    more: list[Step] = [
+        (at_ns, "reassign", {**where, "replicas": [leads, stays]}, 0),
+        (at_ns + SECOND, "elect", {"topic": topic.name, "unclean": False}, 0),
+        (behind_ns, "pause", {"node": f"broker-{stays}"}, chance.whole(5_000, 8_000) * MS),
+        (moved_ns, "reassign", {**where, "replicas": [comes, stays]}, 0),
+        (stopped_ns, "shutdown", {"node": f"broker-{leads}"}, chance.whole(700, 3_000) * MS),
+        (stopped_ns + chance.whole(200, 4_000) * MS, *chance.one_of(ends)),
+    ]
+    config = {"replica.lag.time.max.ms": str(lag_ms), "replica.fetch.wait.max.ms": str(lag_ms // 2)}
+    return with_actions(replace(plan, config={**plan.config, **config}), within(plan, more))
+
+
 def set_otherwise(plan: Plan, chance: Chance) -> Plan:
     """Topics are made, or made again, with settings of their own."""
 
@@ -188,4 +217,4 @@ def two_rulers(plan: Plan, chance: Chance) -> Plan:
     return with_actions(replace(plan, config={**plan.config, **config}), within(plan, more))
 
 
-BETWEEN: Final = (meddled_with, all_about_one, anew_amid, two_rulers, set_otherwise, unanswered)
+BETWEEN: Final = (meddled_with, all_about_one, anew_amid, two_rulers, led_by_the_new, set_otherwise, unanswered)
