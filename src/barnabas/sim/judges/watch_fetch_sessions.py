@@ -103,6 +103,7 @@ class FetchSessionWatch:
             last = f"the high watermark {told.high_watermark} and the log start {told.log_start_offset}"
             sentence = f"{node()} has told of {place} {last}, and tells no more; they are {now[0]} and {now[1]}"
             self.world.violated("R30", sentence, place, node())
+            return
         key = node(), str(partition.topic_partition), cached.session.replica_id
         if key not in self._asked_to_rest:
             self._asked_to_rest[key] = None
