@@ -74,8 +74,11 @@ class Surveyor(Inquirer):
 
     async def _directories(self, admin: Admin) -> None:
         world = self.workload.world
-        before = {name: _in_directories(world, name) for name in world.broker_names}
-        for number, found in (await admin.describe_log_dirs()).items():
+        before, asked_s = {name: _in_directories(world, name) for name in world.broker_names}, world.loop.time()
+        answers = await admin.describe_log_dirs()
+        if world.loop.time() - asked_s > KNOWN_S:
+            return  # a topic may have come and gone on the way
+        for number, found in answers.items():
             name = f"broker-{number}"
             if not isinstance(found, KafkaError) and before.get(name) is not None:
                 told = {(each.path, str(partition)) for each in found for partition in each.replicas}
