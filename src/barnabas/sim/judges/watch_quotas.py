@@ -84,15 +84,12 @@ class QuotaWatch:
     def _recorded(self, _: None, rate: SampledRate, value: float, *__: object) -> None:
         self._net[rate] = self._net.get(rate, 0.0) + value
 
-    def _around_fetched(self, original: Any) -> Any:
-        def fetched(quotas: Quotas, context: RequestContext, size: int) -> int:
-            self._net.clear()
-            throttle_ms: int = original(quotas, context, size)
-            if context.cost is not None:
-                self._fetched(throttle_ms, quotas, context, size)
-            return throttle_ms
-
-        return fetched
+    def _around_fetched(self, original: Any, quotas: Quotas, context: RequestContext, size: int) -> int:
+        self._net.clear()
+        throttle_ms: int = original(quotas, context, size)
+        if context.cost is not None:
+            self._fetched(throttle_ms, quotas, context, size)
+        return throttle_ms
 
     def _fetched(self, throttle_ms: int, quotas: Quotas, context: RequestContext, size: int) -> None:
         """A throttled fetch sends no records, so they do not count."""

@@ -69,28 +69,26 @@ class VerdictWatch:
                 "transaction is open", node=node(),
             )  # fmt: skip
 
-    def _around_append_stored(self, original: Any) -> Any:
+    def _around_append_stored(
+        self, original: Any, producers: ProducerStateManager, batch: StoredBatch, marker: Callable[[], object]
+    ) -> Any:
         """A marker cancels what is being verified: an answer about the transaction before it confirms nothing."""
+        if not batch.is_control:
+            return original(producers, batch, marker)
+        asked = list[Verification]()
 
-        def append_stored(producers: ProducerStateManager, batch: StoredBatch, marker: Callable[[], object]) -> Any:
-            if not batch.is_control:
-                return original(producers, batch, marker)
-            asked = list[Verification]()
+        def read() -> object:
+            ends = marker()
+            if ends is not None and (
+                verification := producers.begin_verification(batch.producer_id, NO_PRODUCER_EPOCH, 0, NOW_MS)
+            ):
+                asked.append(verification)
+            return ends
 
-            def read() -> object:
-                ends = marker()
-                if ends is not None and (
-                    verification := producers.begin_verification(batch.producer_id, NO_PRODUCER_EPOCH, 0, NOW_MS)
-                ):
-                    asked.append(verification)
-                return ends
-
-            appended = original(producers, batch, read)
-            for verification in asked:
-                self.confirms_nothing(producers, batch.producer_id, verification)
-            return appended
-
-        return append_stored
+        appended = original(producers, batch, read)
+        for verification in asked:
+            self.confirms_nothing(producers, batch.producer_id, verification)
+        return appended
 
     def confirms_nothing(self, producers: ProducerStateManager, producer_id: int, asked: Verification) -> None:
         self.world.check("T9")
