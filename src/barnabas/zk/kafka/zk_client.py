@@ -492,9 +492,8 @@ class KafkaZkClient(KafkaZkTopics):
         """Writes an entity's configuration. Raises `ControllerMoved`, and `BadVersion` if it was written after
         `version`. (In Kafka the last writer wins, and another's concurrent change is lost.)
 
-        The write is guarded by the controller epoch read before the controller, so that it fails once a KRaft
-        controller takes the cluster over. (Apache's guard is ``/controller``'s version, which is 0 for the old and the
-        new one alike, and creations have no guard.)
+        The write is guarded by the controller epoch read before the controller: it fails once a KRaft controller rules.
+        (Apache's guard is ``/controller``'s version, 0 for the old and the new one alike; creations have no guard.)
         """
         known = await self.get_controller_epoch()
         registration = await self.get_controller_registration()
