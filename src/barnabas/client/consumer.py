@@ -196,11 +196,10 @@ class Consumer(Fetcher, AsyncClosing):
             await self.unsubscribe()
             return
         self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost or on_revoked
+        self._pattern = topics if isinstance(topics, re.Pattern) else None
         if isinstance(topics, re.Pattern):
-            self._pattern = topics
             topics = await self._matching(topics)
         else:
-            self._pattern = None
             topics = [topics] if isinstance(topics, str) else list(topics)
         if not self.member.subscribed:  # a subscribed member gives its partitions up when it joins
             await self._part()
@@ -287,9 +286,10 @@ class Consumer(Fetcher, AsyncClosing):
         return self._member().metadata
 
     def _member(self) -> GroupMember:
-        self._check_open()
         if self.member is None:
             raise RuntimeError("only a member of a group has committed offsets: make the consumer with group=...")
+        if not self.member.subscribed:  # else it has not left, and `on_revoked` may commit while it closes
+            self._check_open()
         return self.member
 
     # the group

@@ -399,6 +399,7 @@ class GroupMember:
     async def leave(self) -> None:
         """Leaves at once, so that other members need not wait for the session's end. An absent coordinator is no
         error."""
+        self.subscribed = False
         self._stay_no_longer()
         if self._generation < 0:
             await self.cluster.release(self)  # behind a JoinGroup that waits, no request of this connection is read

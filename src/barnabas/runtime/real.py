@@ -307,8 +307,8 @@ class RealNetwork:
             return connecting.result()[1]
         except socket.gaierror as unresolved:
             raise ConnectionError(f"{host}:{port}: {unresolved.strerror}") from None
-        except OSError as error:  # some TLS errors are a ValueError, too
-            raise (error if tls is None else handshake_failed(error, f"{host}:{port}")) from None
+        except OSError as failure:  # some TLS errors are a ValueError, too
+            raise (failure if tls is None else handshake_failed(failure, f"{host}:{port}")) from None
         except (ValueError, OverflowError) as error:
             raise ConnectionError(f"{host!r}:{port} is no address: {error}") from None
         finally:

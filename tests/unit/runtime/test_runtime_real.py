@@ -95,11 +95,8 @@ def test_who_listens_at_every_address_is_reached_by_ipv4_as_well(
 ) -> None:
     async def run() -> None:
         network = real_runtime().network
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        listener = await network.listen(asyncio.Protocol, host, port)
-        await network.connect(asyncio.Protocol, "127.0.0.1", port, timeout_ms=1000)
+        listener = await network.listen(asyncio.Protocol, host, 0)
+        await network.connect(asyncio.Protocol, "127.0.0.1", listener.port, timeout_ms=1000)
         listener.close()
 
     with asyncio.Runner(loop_factory=loop) as runner:

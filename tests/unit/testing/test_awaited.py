@@ -89,5 +89,5 @@ def test_a_start_that_is_cancelled_leaves_no_cluster() -> None:
 
     with pytest.raises(TimeoutError):
         asyncio.run(story())
-    with pytest.raises(ClusterError, match="does not run"):
+    with pytest.raises(ClusterError, match="is not running"):
         _ = cluster.bootstrap
