@@ -321,7 +321,7 @@ def test_a_partition_without_a_leader(stock):
 @pytest.mark.parametrize(
     ("missing", "heading"),
     [
-        ("topic", "Where do the rows go?"),
+        ("topic", "The rows have no topic"),
         ("value", "The rows have no column value"),
         ("sinkId", "Option sinkId is missing"),
     ],
