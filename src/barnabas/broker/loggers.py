@@ -24,7 +24,7 @@ LEVELS: Final = {
     "TRACE": 1,
 }
 """From the least to the most verbose; nothing here logs more than DEBUG does."""
-_NUMBER: Final = re.compile(r"[+-]?\d+", re.ASCII).fullmatch
+_NUMBER: Final = re.compile(r"([+-]?)0*(\d{1,10})", re.ASCII).fullmatch
 KAFKAS: Final = {
     "kafka": "barnabas",
     "kafka.cluster.Partition": "barnabas.replica.partition",
@@ -70,9 +70,11 @@ def _level(logger: logging.Logger) -> str:
 
 def broker_number(name: str, kind: str = "Broker") -> int:
     """The number that the resource `name` is. Raises INVALID_REQUEST, which calls it the id of a `kind`."""
-    if not _NUMBER(name):
+    read = _NUMBER(name)
+    number = None if read is None else int(read[1] + read[2])
+    if number is None or not -(1 << 31) <= number < 1 << 31:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{kind} id must be an integer, but it is: {name}")
-    return int(name)
+    return number
 
 
 def require_this_broker(name: str, broker_id: int) -> None:

@@ -37,9 +37,10 @@ class AlterOperation(IntEnum):
 
 
 _JAVA_DOUBLE: Final = re.compile(
-    r"([+-]?(?:NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?))(?:(?<=[\d.])[fFdD])?", re.ASCII
+    r"([+-]?(?:NaN|Infinity|(?:\d++\.?+\d*+|\.\d++)(?:[eE][+-]?\d++)?))(?:(?<=[\d.])[fFdD])?", re.ASCII
 ).fullmatch
-"""What ``Double.parseDouble`` reads, without hexadecimal digits."""
+"""What ``Double.parseDouble`` reads, without hexadecimal digits. Nothing goes back over
+its digits: a stranger may send many."""
 
 
 def _as_java_reads(number: str) -> str:

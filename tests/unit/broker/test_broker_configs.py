@@ -14,6 +14,7 @@ from barnabas.broker.configs import (
     validate_dynamic_broker_values,
     validate_topic_values,
 )
+from barnabas.broker.loggers import broker_number
 from barnabas.broker.start_check import check_start
 from barnabas.broker.topic_configs import TopicConfigs
 from barnabas.log.log_dirs import LogDirs
@@ -365,3 +366,12 @@ def test_what_an_apache_broker_beside_could_not_start_with_is_refused(values):
 @pytest.mark.parametrize("version", ["3.0", "3.0.1", "3.9-IV0", "0.10.0.1", "0.8.2"])
 def test_a_message_format_is_named_as_releases_are(version):
     validate_topic_values(broker_config({}), {"message.format.version": version})
+
+
+def test_a_stranger_may_send_many_digits():
+    """Quadratic time would take weeks for a million."""
+    with pytest.raises(ConfigError):
+        topic_definitions()["min.cleanable.dirty.ratio"].parse("1" * 1_000_000 + "x")
+    with pytest.raises(KafkaError, match="must be an integer"):
+        broker_number("9" * 5_000)
+    assert broker_number("0" * 5_000 + "7") == 7
