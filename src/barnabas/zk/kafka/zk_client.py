@@ -489,11 +489,10 @@ class KafkaZkClient(KafkaZkTopics):
         config: Mapping[str, str],
         version: int = MATCH_ANY_VERSION,
     ) -> None:
-        """Writes an entity's configuration. Raises `ControllerMoved`, and `BadVersion` if it was written after
-        `version`. (In Kafka the last writer wins, and another's concurrent change is lost.)
+        """Writes an entity's configuration. Raises `ControllerMoved`, and `BadVersion` if it is newer than `version`.
 
-        The write is guarded by the controller epoch read before the controller: it fails once a KRaft controller rules.
-        (Apache's guard is ``/controller``'s version, 0 for the old and the new one alike; creations have no guard.)
+        The controller epoch, read before the controller, guards it: it fails once a KRaft controller rules.
+        (Apache's guard is ``/controller``'s version, always 0.)
         """
         known = await self.get_controller_epoch()
         registration = await self.get_controller_registration()
@@ -505,7 +504,7 @@ class KafkaZkClient(KafkaZkTopics):
         path = ConfigEntityZNode.path(entity_type, sanitized_entity_name)
         data = ConfigEntityZNode.encode(config)
         try:
-            while True:
+            for _ in range(10):
                 try:
                     await self._checked_request(SetData(path, data, version), epoch_zk_version)
                     return
@@ -516,6 +515,7 @@ class KafkaZkClient(KafkaZkTopics):
                 with suppress(NodeExists, NoNode):  # others create the znode, and delete it when it is empty
                     await self._checked_request(self._create(path, data), epoch_zk_version)
                     return
+            raise NoNode(path)
         except BadVersion:
             if (await self.get_data_and_stat(path))[0] != data:
                 raise
