@@ -324,3 +324,38 @@ def test_a_topic_made_anew_between_two_looks_at_it_is_read_from_its_beginning() 
         return read
 
     assert seen_in(story) == [b"old"] * 3 + [b"%d" % number for number in range(5)]
+
+
+def test_a_first_join_may_take_longer_than_a_call() -> None:
+    async def story(world: World, cluster: Cluster) -> list[TopicPartition]:
+        first = cluster.consumer(TOPIC, group="g", max_poll_interval_ms=8_000)
+        while not first.assignment:
+            await first.poll(100)
+
+        async def joins(_: Runtime, other: Cluster) -> list[TopicPartition]:
+            other.retry_timeout_ms = 2_000
+            second = other.consumer(TOPIC, group="g")
+            while not second.assignment:  # the first one does not poll, and is waited for
+                await second.poll(500)
+            return second.assignment
+
+        return await world.client(joins, "other")
+
+    assert seen_in(story) == [FIRST]
+
+
+def test_a_call_that_is_given_up_is_not_told_by_what_it_had_overcome() -> None:
+    async def story(world: World, cluster: Cluster) -> str:
+        async def asked() -> None:
+            async def refused_once() -> None:
+                raise KafkaError(ErrorCode.NOT_CONTROLLER)
+
+            outcomes = iter([refused_once, lambda: asyncio.sleep(0)])
+            await cluster.retrying(lambda: next(outcomes)())
+            await asyncio.Event().wait()
+
+        with pytest.raises(OSError, match="no answer within") as told:
+            await cluster.retrying(asked, timeout_ms=1_000)
+        return str(told.value)
+
+    assert "NOT_CONTROLLER" not in seen_in(story)

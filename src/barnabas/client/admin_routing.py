@@ -16,6 +16,8 @@ from barnabas.model.ids import NO_BROKER, TopicPartition, numbers_by_topic
 from barnabas.runtime import cause_of
 
 OPERATION_TIMEOUT_MS: Final = 30_000
+ANSWER_MARGIN_MS: Final = 5_000
+"""How long the answer to a request may take beyond the time that the request grants the broker."""
 PARTITION_TIMEOUT_MS: Final = 20
 """The time that each new partition adds: 10,000 with three replicas take a minute on two cores."""
 BROKER_TIMEOUT_MS: Final = 5_000
@@ -60,15 +62,15 @@ class AdminRouting:
             connection = await target()
             message = request(connection) if callable(request) else request
             timeout_ms: int = getattr(message, "timeout_ms", OPERATION_TIMEOUT_MS)
-            answer = await connection.send(message, timeout_ms=timeout_ms + 5_000)
+            answer = await connection.send(message, timeout_ms=timeout_ms + ANSWER_MARGIN_MS)
             for code in codes(answer):
                 if code in _AGAIN:
                     raise KafkaError(ErrorCode(code), ErrorCode(code).name)
             return answer
 
         takes_ms = getattr(request, "timeout_ms", OPERATION_TIMEOUT_MS)  # many new partitions take longer than others
-        longer_ms = max(0, takes_ms - OPERATION_TIMEOUT_MS)
-        return await self.cluster.retrying(attempt, timeout_ms=self.cluster.retry_timeout_ms + longer_ms)
+        patience_ms = max(self.cluster.retry_timeout_ms, takes_ms + ANSWER_MARGIN_MS)
+        return await self.cluster.retrying(attempt, timeout_ms=patience_ms)
 
     async def _within_quota(
         self,

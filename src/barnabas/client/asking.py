@@ -11,7 +11,6 @@ operations of this kind (an admin's request looks for the controller, and that f
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import ContextVar
@@ -148,12 +147,6 @@ class Asking(ABC, Generic[Connected]):
 
     # the requests
 
-    @property
-    def patience_ms(self) -> float:
-        """How long a consumer's requests are repeated beside its polls: for ever, as in Kafka, once the cluster has
-        answered; else its address is probably wrong."""
-        return math.inf if self.metadata.brokers else self.retry_timeout_ms
-
     async def retrying(
         self,
         attempt: Callable[[], Awaitable[T]],
@@ -181,15 +174,19 @@ class Asking(ABC, Generic[Connected]):
         except RequestTimedOut as error:
             raise question.trouble or error from None
         finally:
-            question.over = True
+            # The context keeps the question until its next one: it must not keep an error's frames alive.
+            question.over, question.trouble = True, None
 
     async def _repeated(self, attempt: Callable[[], Awaitable[T]], deadline_ms: float, pause_ms: float) -> T:
         question = _QUESTION.get()
         assert question is not None, "it is part of one"
         deadline_ms = min(deadline_ms, question.deadline_ms)
+        before = question.trouble
         while True:
             try:
-                return await attempt()
+                outcome = await attempt()
+                question.trouble = before  # what was overcome is not why the rest fails
+                return outcome
             except KafkaError as error:
                 if error.code.retriable:
                     question.trouble = error
@@ -210,13 +207,18 @@ class Asking(ABC, Generic[Connected]):
         trouble: list[str] = []
         last: OSError | None = None
         known = [(node.host, node.port) for node in self.metadata.brokers.values()]
+        question = _QUESTION.get()
+        before = None if question is None else question.trouble
         for host, port in dict.fromkeys([*known, *self.bootstrap]):
             try:
-                return await self.connection(host, port)
+                connection = await self.connection(host, port)
+                if question is not None:
+                    question.trouble = before
+                return connection
             except OSError as error:
                 trouble.append(f"{host}:{port} ({cause_of(error)})")
                 last = error
-                if (question := _QUESTION.get()) is not None:
+                if question is not None:
                     question.trouble = error  # its time may be over before the last of them is tried
         raise ConnectionLost("no broker can be reached: " + ", ".join(trouble)) from last
 

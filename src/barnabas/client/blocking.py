@@ -56,6 +56,9 @@ class BlockingConnection(Closing):
     ) -> None:
         self.host = host
         self.port = port
+        self._connect_timeout_ms = connect_timeout_ms
+        """Of each step: the connection, the TLS handshake, the versions, the login. A stopped broker's machine still
+        accepts connections."""
         self._request_timeout_ms = request_timeout_ms
         self._exchange = Exchange(client_id, frame_max=frame_max)
         self._answers: dict[int, Any] = {}
@@ -114,7 +117,7 @@ class BlockingConnection(Closing):
             self._authenticate_again_s = time.monotonic() + lifetime_ms * session_share(random.random()) / 1000
 
     async def _ask(self, message: Any, version: int | None) -> Any:
-        return self.send(message, version)
+        return self.send(message, version, min(self._connect_timeout_ms, self._request_timeout_ms))
 
     def send(self, message: Any, version: int | None = None, timeout_ms: int | None = None) -> Any:
         """Sends and waits for the response."""

@@ -48,6 +48,7 @@ _FIRST_VERSION_WITH_LAST_FETCHED_EPOCH: Final = 12
 _LAST_NAMED_FETCH_VERSION: Final = 12
 """From 13 on a fetch names topics by their ids (KIP-516)."""
 
+_DISOWNED: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID)
 _MOVED: Final = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -106,6 +107,8 @@ class Fetcher:
         """Whether a fetch may be sent: an answer was taken, or is no longer awaited."""
         self._in_doubt: set[TopicPartition] = set()
         """Partitions that are fetched only after their leaders have been looked up."""
+        self._disowned: set[TopicPartition] = set()
+        """Partitions whose leaders do not know the topic's id (any more)."""
         self._deleted_topics: dict[Uuid, None] = {}
         """The ids of topics whose names are other topics' now."""
         self._refreshed_ms = -math.inf
@@ -201,11 +204,16 @@ class Fetcher:
             try:
                 return await work()
             except (KafkaError, OSError) as error:
-                if self.cluster.metadata.brokers and _is_cured_by_another_attempt(error):
+                if not isinstance(error, KafkaError) or error.code.retriable:
                     logger.warning("a consumer goes on trying: %s", error)
                 raise
 
-        return beside(self.cluster.retrying(attempt, timeout_ms=self.cluster.patience_ms))
+        async def with_patience() -> Outcome:
+            if not self.cluster.metadata.brokers:
+                await self.cluster.refresh([])  # else its address is probably wrong, which is told soon
+            return await self.cluster.retrying(attempt, timeout_ms=math.inf)
+
+        return beside(with_patience())
 
     async def _wait_for_any(self, waiting: list[asyncio.Future[Any]], timeout_ms: float) -> None:
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -326,7 +334,7 @@ class Fetcher:
     async def _fetch(self, leader: int, asked: dict[TopicPartition, Place]) -> FetchResponse:
         connection = await self.cluster.broker(leader)
         version = connection.best_version(FetchRequest())
-        if any(self.cluster.metadata.topic_id(partition.topic) == ZERO_UUID for partition in asked):
+        if any(self._topic_id(partition) == ZERO_UUID for partition in asked):
             version = min(version, _LAST_NAMED_FETCH_VERSION)
         request = self._request(asked, with_epochs=version >= _FIRST_VERSION_WITH_LAST_FETCHED_EPOCH)
         response: FetchResponse = await connection.send(request, version, self._max_wait_ms + 30_000)
@@ -335,10 +343,10 @@ class Fetcher:
 
     def _request(self, asked: dict[TopicPartition, Place], *, with_epochs: bool) -> FetchRequest:
         metadata = self.cluster.metadata
-        topics: dict[str, list[Any]] = {}
+        topics: dict[tuple[str, Uuid], list[Any]] = {}
         for partition, (offset, leader_epoch) in asked.items():
             current = metadata.leader_epoch(partition)
-            topics.setdefault(partition.topic, []).append(
+            topics.setdefault((partition.topic, self._topic_id(partition)), []).append(
                 FetchRequest.FetchPartition(
                     partition=partition.partition,
                     current_leader_epoch=current,
@@ -357,21 +365,30 @@ class Fetcher:
             session_id=0,
             session_epoch=-1,
             topics=[
-                FetchRequest.FetchTopic(topic=name, topic_id=metadata.topic_id(name), partitions=partitions)
-                for name, partitions in topics.items()
+                FetchRequest.FetchTopic(topic=name, topic_id=topic_id, partitions=partitions)
+                for (name, topic_id), partitions in topics.items()
             ],
         )
+
+    def _topic_id(self, partition: TopicPartition) -> Uuid:
+        """The id of the topic that the position is in. Metadata may name another topic by now, or still."""
+        position = self._positions.get(partition)
+        if position is None or position.topic_id == ZERO_UUID:
+            return self.cluster.metadata.topic_id(partition.topic)
+        return position.topic_id
 
     def _take_answers(self) -> None:
         """Takes the records of all answers that have arrived. `poll` raises the error of a partition or broker only
         when it has no records to return: the positions are after those already."""
         for leader, answer, asked in self._answered(self._fetches):
-            names = {self.cluster.metadata.topic_id(partition.topic): partition.topic for partition in asked}
+            names = {self._topic_id(partition): partition.topic for partition in asked}
             for topic in answer.responses:
                 name = topic.topic or names.get(topic.topic_id, "")
                 for part in topic.partitions:
+                    partition = TopicPartition(name, part.partition_index)
                     try:
-                        self._take(TopicPartition(name, part.partition_index), part, asked, leader)
+                        self._take(partition, part, asked, leader)
+                        self._note_topic(partition, part.error_code, topic.topic_id)
                     except (KafkaError, WireError) as error:
                         self._trouble = error
 
@@ -413,21 +430,34 @@ class Fetcher:
         if position.has_records or position.paused:
             self._waiting.add(topic_partition)
 
+    def _note_topic(self, partition: TopicPartition, code: int, topic_id: Uuid) -> None:
+        """Keeps the topic's id that the leader has served, and that a leader does not know it."""
+        position = self._positions.get(partition)
+        if position is None:
+            return
+        if code == ErrorCode.NONE:
+            position.topic_id = topic_id  # none by older requests, which name topics
+            self._disowned.discard(partition)
+        elif code in _DISOWNED and position.topic_id != ZERO_UUID:
+            self._disowned.add(partition)
+
     def _let_go_of_deleted_topics(self) -> None:
-        """A topic that was deleted and made anew has another id: no position in the old one means anything in it."""
-        for partition, position in self._positions.items():
-            topic_id = self.cluster.metadata.topic_id(partition.topic)
+        """A topic that was deleted and made anew has another id: no position in the old one means anything in it. Its
+        leader and metadata have to agree: a broker that is cut off may still name the old one."""
+        gone = []
+        for partition in sorted(self._disowned & self._positions.keys()):
+            position, topic_id = self._positions[partition], self.cluster.metadata.topic_id(partition.topic)
             if topic_id in (ZERO_UUID, position.topic_id) or topic_id in self._deleted_topics:
-                continue  # a broker that is cut off may still name the deleted one
-            before, position.topic_id = position.topic_id, topic_id
-            if before == ZERO_UUID:
                 continue
-            self._deleted_topics[before] = None
-            if position.offset == UNKNOWN:
-                continue
-            anew = f"{partition.topic} was deleted and made anew: offset {position.offset} of {partition} is gone"
+            self._disowned.discard(partition)
+            self._deleted_topics[position.topic_id] = None
+            position.topic_id = ZERO_UUID
+            if position.offset != UNKNOWN:
+                gone.append(f"offset {position.offset} of {partition}")
+                position.seek(UNKNOWN, self._auto_offset_reset)
+        if gone:
+            anew = f"deleted with its topic, which was made anew: {', '.join(gone)}"
             logger.info("%s", anew)
-            position.seek(UNKNOWN, self._auto_offset_reset)
             if self._auto_offset_reset is None:
                 self._trouble = KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{anew}. Seek to go on.")
 

@@ -72,7 +72,7 @@ class Position:
         self.disbelieved_ms = math.inf
         """Since when former leaders, of epochs before the records read, answer "out of range"."""
         self.topic_id = ZERO_UUID
-        """The topic's id when metadata first told it: a topic made anew by the same name has another one."""
+        """The id of the topic that a leader has served from: a topic made anew by the same name has another one."""
         self._fetched: list[Record] = []
         self._next = 0
         self._after = UNKNOWN
