@@ -1,9 +1,10 @@
 """``make mutants``: puts each historical bug back, looks for it in every way there is, and writes ``docs/recall.md``.
 
 What is known already is not done again as long as nothing changed that it stands on, unless there is more time for it
-than it had, or ``--again`` is given. ``ONLY=B20,B27`` names a share. ``ONLY=N01`` names one of `table_new`, ``ONLY=X1``
-one of `table_strangers`, ``ONLY=Y1`` one of `table_more_strangers`, ``ONLY=Z1`` one of `table_third_strangers`: these
-are looked for in the same ways, when they are named (``ONLY=all`` names every one), and their results are kept apart.
+than it had, or ``--again`` is given. ``ONLY=B20,B27`` names a share. ``ONLY=N01`` names one of `table_new`,
+``ONLY=X1`` one of `table_strangers`, ``ONLY=Y1`` one of `table_more_strangers`, ``ONLY=Z1`` one of
+`table_third_strangers`, ``ONLY=W1`` one of `table_fourth_strangers`: these are looked for in the same ways, when they
+are named (``ONLY=all`` names every one), and their results are kept apart.
 What seeds find they mostly find within half a CPU minute: ``--cpu-seconds 60`` is enough to see all of them once.
 """
 
@@ -22,6 +23,7 @@ from mutants.edits import DoesNotApply
 from mutants.hunt import DidNotRun, Record, is_caught, look, named
 from mutants.recall import (
     CPU_SECONDS,
+    FOURTH_STRANGERS_RESULTS,
     MORE_STRANGERS_RESULTS,
     NEW_RESULTS,
     RECALL,
@@ -34,6 +36,7 @@ from mutants.recall import (
     strangers,
 )
 from mutants.table import MUTANTS, Mutant
+from mutants.table_fourth_strangers import FOURTH_STRANGERS
 from mutants.table_more_strangers import MORE_STRANGERS
 from mutants.table_new import NEW_MUTANTS
 from mutants.table_strangers import STRANGERS
@@ -45,6 +48,7 @@ _TABLES = (
     (STRANGERS, STRANGERS_RESULTS),
     (MORE_STRANGERS, MORE_STRANGERS_RESULTS),
     (THIRD_STRANGERS, THIRD_STRANGERS_RESULTS),
+    (FOURTH_STRANGERS, FOURTH_STRANGERS_RESULTS),
 )
 """The mutants, and where their results are kept."""
 

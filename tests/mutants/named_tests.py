@@ -22,6 +22,7 @@ from mutants.copies import make_copy
 from mutants.held_tests import STOOD, WRITTEN
 from mutants.mutant import Mutant
 from mutants.table import MUTANTS
+from mutants.table_fourth_strangers import FOURTH_STRANGERS
 from mutants.table_more_strangers import MORE_STRANGERS
 from mutants.table_new import NEW_MUTANTS
 from mutants.table_security import NOTICED_BY, PROTECTIONS
@@ -105,7 +106,15 @@ def main() -> None:
     only = tuple(bug for bug in parser.parse_args().only.split(",") if bug) or ""
     unnoticed = []
     tests = {**NAMED_TESTS, **NEW_TESTS, **NOTICED_BY}
-    for mutant in (*MUTANTS, *NEW_MUTANTS, *STRANGERS, *MORE_STRANGERS, *THIRD_STRANGERS, *PROTECTIONS):
+    for mutant in (
+        *MUTANTS,
+        *NEW_MUTANTS,
+        *STRANGERS,
+        *MORE_STRANGERS,
+        *THIRD_STRANGERS,
+        *FOURTH_STRANGERS,
+        *PROTECTIONS,
+    ):
         test = tests.get(mutant.bug)
         if test is None or not mutant.bug.startswith(only):
             continue

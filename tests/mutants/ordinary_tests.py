@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from mutants.copies import make_copy
 from mutants.mutant import Mutant
 from mutants.named_tests import ROOT, passes
+from mutants.table_fourth_strangers import FOURTH_STRANGERS
 from mutants.table_more_strangers import MORE_STRANGERS
 from mutants.table_new import NEW_MUTANTS
 from mutants.table_strangers import STRANGERS
@@ -66,7 +67,10 @@ def main() -> None:
     parser.add_argument("--only", required=True, help="mutants, separated by commas")
     parser.add_argument("paths", nargs="*", help="files and folders of tests")
     arguments = parser.parse_args()
-    by_bug = {mutant.bug: mutant for mutant in (*NEW_MUTANTS, *STRANGERS, *MORE_STRANGERS, *THIRD_STRANGERS)}
+    by_bug = {
+        mutant.bug: mutant
+        for mutant in (*NEW_MUTANTS, *STRANGERS, *MORE_STRANGERS, *THIRD_STRANGERS, *FOURTH_STRANGERS)
+    }
     for bug in arguments.only.split(","):
         mutant = by_bug[bug]
         paths = arguments.paths or (f"tests/unit/{mutant.source}", "tests/property", "tests/simulation")

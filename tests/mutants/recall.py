@@ -15,6 +15,7 @@ from mutants.mutant import Mutant
 from mutants.named_tests import NAMED_TESTS
 from mutants.plays import OWN
 from mutants.table import ABSENT, MUTANTS
+from mutants.table_fourth_strangers import FOURTH_STRANGERS
 from mutants.table_more_strangers import MORE_STRANGERS
 from mutants.table_new import NEW_MUTANTS
 from mutants.table_strangers import STRANGERS
@@ -31,6 +32,8 @@ MORE_STRANGERS_RESULTS = Path(__file__).with_name("results_more_strangers.json")
 """Of those in `table_more_strangers`."""
 THIRD_STRANGERS_RESULTS = Path(__file__).with_name("results_third_strangers.json")
 """Of those in `table_third_strangers`."""
+FOURTH_STRANGERS_RESULTS = Path(__file__).with_name("results_fourth_strangers.json")
+"""Of those in `table_fourth_strangers`."""
 RECALL = Path(__file__).parents[2] / "docs" / "recall.md"
 
 _HEAD = """\
@@ -74,6 +77,7 @@ _STRANGERS = (
     ("X", STRANGERS, STRANGERS_RESULTS),
     ("Y", MORE_STRANGERS, MORE_STRANGERS_RESULTS),
     ("Z", THIRD_STRANGERS, THIRD_STRANGERS_RESULTS),
+    ("W", FOURTH_STRANGERS, FOURTH_STRANGERS_RESULTS),
 )
 STRANGERS_HEADING = "\n## Mutants of strangers\n"
 _NEW_ORDER = (BY_SEEDS, _BY_TEST_THAT_STOOD, _BY_TEST_WRITTEN, BY_NOTHING, _BY_NOTHING_CAN)

@@ -12,6 +12,7 @@ from mutants.copies import PACKAGE, edited
 from mutants.held_tests import EQUIVALENT, STOOD, WRITTEN
 from mutants.named_tests import NAMED_TESTS, NEW_TESTS, ROOT
 from mutants.table import ABSENT, MUTANTS, Mutant
+from mutants.table_fourth_strangers import FOURTH_STRANGERS
 from mutants.table_more_strangers import MORE_STRANGERS
 from mutants.table_new import NEW_MUTANTS
 from mutants.table_security import NOTICED_BY, PROTECTIONS
@@ -43,7 +44,7 @@ def test_every_one_of_the_92_bugs_is_a_mutant_or_has_a_reason() -> None:
 def test_a_test_that_holds_a_bug_is_there(bug: str) -> None:
     path, _, name = {**NAMED_TESTS, **NEW_TESTS, **NOTICED_BY}[bug].partition("::")
     assert f"def {name}(" in (ROOT / path).read_text()
-    strangers = (*STRANGERS, *MORE_STRANGERS, *THIRD_STRANGERS)
+    strangers = (*STRANGERS, *MORE_STRANGERS, *THIRD_STRANGERS, *FOURTH_STRANGERS)
     assert any(mutant.bug == bug for mutant in (*MUTANTS, *NEW_MUTANTS, *PROTECTIONS, *strangers))
 
 
@@ -57,7 +58,9 @@ def test_every_protection_has_a_test_that_notices_its_absence() -> None:
 
 
 @pytest.mark.parametrize(
-    "mutant", [*NEW_MUTANTS, *STRANGERS, *MORE_STRANGERS, *THIRD_STRANGERS], ids=lambda mutant: mutant.bug
+    "mutant",
+    [*NEW_MUTANTS, *STRANGERS, *MORE_STRANGERS, *THIRD_STRANGERS, *FOURTH_STRANGERS],
+    ids=lambda mutant: mutant.bug,
 )
 def test_a_new_mutant_applies_and_changes_exactly_one_place(mutant: Mutant) -> None:
     (edit,) = mutant.edits
@@ -74,7 +77,8 @@ def test_new_mutants_are_numbered_and_no_two_are_the_same() -> None:
     assert [mutant.bug for mutant in STRANGERS] == [f"X{number}" for number in range(1, 37)]
     assert [mutant.bug for mutant in MORE_STRANGERS] == [f"Y{number}" for number in range(1, 41)]
     assert [mutant.bug for mutant in THIRD_STRANGERS] == [f"Z{number}" for number in range(1, 31)]
-    every = [*NEW_MUTANTS, *STRANGERS, *MORE_STRANGERS, *THIRD_STRANGERS]
+    assert [mutant.bug for mutant in FOURTH_STRANGERS] == [f"W{number}" for number in range(1, 31)]
+    every = [*NEW_MUTANTS, *STRANGERS, *MORE_STRANGERS, *THIRD_STRANGERS, *FOURTH_STRANGERS]
     assert len({edit for mutant in every for edit in mutant.edits}) == len(every)
     assert len({mutant.what for mutant in every}) == len(every)
 
