@@ -180,7 +180,7 @@ def strangers() -> str:
     }
     lines = [
         STRANGERS_HEADING,
-        "Three sets were written from the product's code alone, by people who had read neither plays nor checkers. "
+        "Four sets were written from the product's code alone, by people who had read neither plays nor checkers. "
         "They have no profiles: seeds are drawn from all. A result is that of the commit in its row. What came of a "
         "set was looked at before judges and draws were widened again, so that its later results are better than "
         "those of the next set will be.",

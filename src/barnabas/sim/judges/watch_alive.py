@@ -91,7 +91,9 @@ class AliveWatch:
         """C1: a controller rules no longer than its session, and begins another one only when it has resigned."""
         broker = self.world.brokers.get(node())
         self.world.check("C1")
-        if broker is not None and (reign := broker.controller.reign) is not None:
+        if broker is None or broker.replicas.is_shutting_down:  # then it handles no more events, and resigns at last
+            return
+        if (reign := broker.controller.reign) is not None:
             self.world.violated(
                 "C1", f"{node()} begins another session, and rules in epoch {reign.context.epoch} as in the one before",
                 node=node(),
