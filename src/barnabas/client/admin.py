@@ -11,7 +11,7 @@ from typing import Any
 from barnabas import __version__
 from barnabas.client.admin_acls import AclAdmin
 from barnabas.client.admin_groups import GroupAdmin
-from barnabas.client.admin_routing import OPERATION_TIMEOUT_MS, PARTITION_TIMEOUT_MS
+from barnabas.client.admin_routing import ANSWER_MARGIN_MS, OPERATION_TIMEOUT_MS, PARTITION_TIMEOUT_MS
 from barnabas.client.admin_security import SecurityAdmin
 from barnabas.client.admin_transactions import TransactionAdmin
 from barnabas.client.connection import Connection
@@ -294,7 +294,7 @@ class Admin(GroupAdmin, TransactionAdmin, SecurityAdmin, AclAdmin):
                 ],
                 timeout_ms=OPERATION_TIMEOUT_MS,
             )
-            answer = await connection.send(request, timeout_ms=OPERATION_TIMEOUT_MS + 5_000)
+            answer = await connection.send(request, timeout_ms=OPERATION_TIMEOUT_MS + ANSWER_MARGIN_MS)
             outcomes: dict[TopicPartition, int | KafkaError] = {}
             for topic in answer.topics:
                 for found in topic.partitions:
